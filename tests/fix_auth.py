@@ -15,7 +15,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_kit.service import Host, running
+from skein_kit.host.process import Host, running
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fix_cluster import test_environment
 
-from skein_cluster.exits import Exit
-from skein_kit import postgres
+from skein_cluster import embedded
+from skein_cluster.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -127,7 +127,7 @@ async def _panel(process: asyncio.subprocess.Process) -> str:
 
 def erase(data_dir: Path) -> None:
     """Remove the database, which for root lies outside of the data folder."""
-    postgres.erase(data_dir / "postgres")
+    embedded.erase(data_dir / "postgres")
 
 
 def descendants(pid: int) -> set[int]:

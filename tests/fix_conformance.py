@@ -22,20 +22,20 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from skein.auth.v1 import oauth_pb2
-from skein_gateway.http import entered
-from skein_gateway.mcp.calling import MCP_PATH
-from skein_gateway.mcp.door import Guard, McpDoor, manager_of, running
+from skein_gateway.http_api.server import entered
+from skein_gateway.identity.trusted_proxies import Proxies
+from skein_gateway.mcp.http_handler import Guard, McpDoor, manager_of, running
+from skein_gateway.mcp.rpc_calls import MCP_PATH
 from skein_gateway.oauth.metadata import Metadata
-from skein_gateway.proxies import Proxies
-from skein_kit.admin import serve_http
-from skein_kit.identity import Caller
+from skein_kit.host.admin_port import serve_http
+from skein_kit.identity.identity_token import Caller
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from mcp.server.context import ServerRequestContext
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
     Context = ServerRequestContext[Any, Any]
     Work = Callable[[Context, dict[str, Any]], Awaitable[types.CallToolResult]]

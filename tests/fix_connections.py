@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from skein_kit.http_connections import Limits
+from skein_kit.http_server.connections import Limits
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:

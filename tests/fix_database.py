@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.connecting import connect_keywords, role_of
-from skein_kit.migrate import migrate
+from skein_cluster import embedded, registry
+from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 TEMPLATE = "template_skein"
 
@@ -39,14 +38,14 @@ def postgres_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 async def server(postgres_folder: Path) -> AsyncIterator[Server]:
     """An embedded Postgres that forgets everything."""
-    async with postgres.running_server(postgres_folder / "pg", durable=False) as running:
+    async with embedded.running_server(postgres_folder / "pg", durable=False) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 async def template(server: Server) -> str:
     """A migrated database to copy from."""
-    await postgres.create_database(server, TEMPLATE)
+    await embedded.create_database(server, TEMPLATE)
     await migrate(server.url(user="postgres", database=TEMPLATE), registry.migrations(), registry.WITH_DATABASE)
     return TEMPLATE
 
@@ -119,16 +118,16 @@ async def all_told(server: Server) -> None:
 async def database(server: Server, template: str) -> AsyncIterator[TestDatabase]:
     """A fresh, migrated database."""
     name = f"test_{uuid.uuid4().hex}"
-    await postgres.create_database(server, name, template)
+    await embedded.create_database(server, name, template)
     yield TestDatabase(server, name)
-    await postgres.drop_database(server, name)
+    await embedded.drop_database(server, name)
 
 
 @pytest.fixture(scope="session")
 async def untouched(server: Server, template: str) -> TestDatabase:
     """A migrated database that nobody changes, for tests that only look: making one takes longer than looking."""
     name = f"untouched_{uuid.uuid4().hex}"
-    await postgres.create_database(server, name, template)
+    await embedded.create_database(server, name, template)
     return TestDatabase(server, name)
 
 

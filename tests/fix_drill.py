@@ -27,15 +27,16 @@ from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.memory.v1 import archives_pb2, blocks_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
-from skein_cluster.backups import creating, restoring
-from skein_cluster.backups.folder import Folder
-from skein_cluster.backups.source import source
+from skein_cluster.backup import base_backup
+from skein_cluster.backup import restore as restoring
+from skein_cluster.backup.repository import Folder
+from skein_cluster.backup.source import source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skein_cluster.backups.folder import Backup
-    from skein_cluster.backups.restoring import Restored
+    from skein_cluster.backup.repository import Backup
+    from skein_cluster.backup.restore import Restored
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 USER = session_pb2.MESSAGE_ROLE_USER
@@ -117,7 +118,7 @@ async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     folder = Folder(Path(environment["SKEIN_BACKUP_DIR"]))
     with folder.writing():
         async with source(data_dir, environment) as found:
-            return await creating.create(folder, found, environment, told=lambda _done, _whole: None)
+            return await base_backup.create(folder, found, environment, told=lambda _done, _whole: None)
 
 
 def _hear_nothing(_said: str) -> None:

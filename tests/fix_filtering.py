@@ -8,7 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from skein_kit.filtering import FIELDS, And, Compare, Contains, Expression, Has, In, Kind, Not, Or, Tags
+from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Tags
+from skein_kit.filters.fields import FIELDS, Kind
 
 # Few words, so that conditions often hold. Letters whose small forms are one letter each.
 WORDS = st.sampled_from(["", "a", "tea", "Tea ", "Ärger", 'it\'s "x"', "50%", "a_b", "\\", "ω", "日本", "line\nbreak"])

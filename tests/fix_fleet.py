@@ -24,11 +24,11 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
-from skein_client.retries import RetryPolicy
-from skein_cluster import credentials, registry
-from skein_cluster.embedded import DATABASE, Base, prepared
-from skein_cluster.ports import free_ports
-from skein_kit import postgres
+from skein_client.retry import RetryPolicy
+from skein_cluster import embedded, registry
+from skein_cluster.api import credentials
+from skein_cluster.processes.ports import free_ports
+from skein_cluster.processes.single_process import DATABASE, Base, prepared
 from skein_pc2.settings import setting_of
 
 if TYPE_CHECKING:
@@ -272,8 +272,8 @@ async def skein(base: Base, *arguments: str, python: str = sys.executable) -> An
 async def prepared_by(python: str, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Base]:
     """Do as `prepared`, with the migrations of another version of the code."""
     credentials.make_private(folder)
-    async with postgres.running_server(folder / "postgres", durable=False) as server:
-        await postgres.create_database(server, DATABASE)
+    async with embedded.running_server(folder / "postgres", durable=False) as server:
+        await embedded.create_database(server, DATABASE)
         values = {**environment, "SKEIN_DATABASE_URL": server.url(user="postgres", database=DATABASE)}
         base = Base(data_dir=folder, environment=values, postgres=server, operator_key="")
         await skein(base, "migrate", python=python)

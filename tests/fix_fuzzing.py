@@ -23,9 +23,9 @@ from grpc_status import rpc_status
 from hypothesis import strategies as st
 
 from skein.errors.v1 import errors_pb2
-from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import reason_of
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
 
 if TYPE_CHECKING:
     from fix_accounts import Account

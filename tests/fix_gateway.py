@@ -18,16 +18,16 @@ from skein.memory.v1 import blocks_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway import limiting
+from skein_gateway.rate_limits import limiter
 from skein_gateway.service import SERVICE
-from skein_kit.service import Host, Service, Servicers, running
+from skein_kit.host.process import Host, Service, Servicers, running
 from skein_kit.settings import ProcessSettings
-from skein_kit.telemetry import READY
+from skein_kit.telemetry.metrics import READY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 
 @dataclass
@@ -110,7 +110,7 @@ async def gateway_before(
         async with AsyncExitStack() as stack:
             # While limits are not told in time everybody passes, which a machine that stands still is no reason for.
             patched = stack.enter_context(pytest.MonkeyPatch.context())
-            patched.setattr(limiting, "ANSWER_SECONDS", 30.0)
+            patched.setattr(limiter, "ANSWER_SECONDS", 30.0)
             running_services = await stack.enter_async_context(running([*services, SERVICE], host))
             await running_services.wait_ready(60)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit import exact_json, json_fields
+from skein_kit.json_values import exact, fields
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 def with_texts(message: Message) -> None:
     """Write beside each field of free JSON in a message what it says, as text."""
-    for part, name in json_fields.pairs_in(message):
-        if (value := json_fields.value_of(part, name)) is not None:
-            setattr(part, name + json_fields.TEXT, exact_json.canonical(value))
+    for part, name in fields.pairs_in(message):
+        if (value := fields.value_of(part, name)) is not None:
+            setattr(part, name + fields.TEXT, exact.canonical(value))

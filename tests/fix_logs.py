@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from skein_kit import logs
+from skein_kit.telemetry import logs
 
 
 @pytest.fixture

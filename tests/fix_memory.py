@@ -17,9 +17,9 @@ from joserfc.jwk import OKPKey
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_kit import access
-from skein_kit.identity import Caller, TokenVerifier, sign
-from skein_kit.service import Host, running
+from skein_kit.host.process import Host, running
+from skein_kit.identity import permissions
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Alone:
         who = Caller(
             principal="system:worker" if system else "api_key:1",
             tenant_id=self.tenant_id if tenant else None,
-            permissions=access.SYSTEM_PERMISSIONS if system else access.TENANT_PERMISSIONS,
+            permissions=permissions.SYSTEM_PERMISSIONS if system else permissions.TENANT_PERMISSIONS,
             agent_id="" if system else "kitchen",
             closed=closed,
         )

@@ -30,7 +30,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from skein_kit.request_bodies import MAX_MESSAGE_BYTES
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,9 +17,9 @@ from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit import postgres
-from skein_kit.access import SYSTEM_PERMISSIONS
-from skein_kit.postgres import Server
+from skein_cluster import embedded
+from skein_cluster.embedded.server import Server
+from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
 EMBEDDED = "all-minilm-l6-v2"
 WORDS = "words"
@@ -103,7 +103,7 @@ class House:
 async def housed(server: Server, template: str, endpoint: EmbeddingServer, **settings: str) -> AsyncIterator[House]:
     """Run a recall service on a database of its own that may ask the endpoint."""
     name = f"models_{uuid4().hex}"
-    await postgres.create_database(server, name, template)
+    await embedded.create_database(server, name, template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
     known = {
         "SKEIN_OUTBOUND_ALLOW": endpoint.url,
@@ -115,7 +115,7 @@ async def housed(server: Server, template: str, endpoint: EmbeddingServer, **set
         async with serving(server.url(user="postgres", database=name), key, **known) as service:
             yield House(service, endpoint, await service.new_tenant(), known)
     finally:
-        await postgres.drop_database(server, name)
+        await embedded.drop_database(server, name)
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from fix_cluster import ARCHIVES, Cluster, Tenant, test_environment
 from fix_command import Ended
 
+from skein_cluster.embedded.databases import create_database, drop_database
+from skein_cluster.importers.sources import FORMATS
+from skein_cluster.importers.sources.base import SourceInvalid
 from skein_cluster.main import skein as main
-from skein_cluster.transfer.sources import FORMATS
-from skein_cluster.transfer.sources.base import SourceInvalid
-from skein_kit.postgres import create_database, drop_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -15,9 +15,9 @@ from fix_http import get
 from fix_proxy import Proxy
 from grpc import aio
 
-from skein_client.calls import OPTIONS
-from skein_cluster.embedded import DATABASE, prepared
-from skein_cluster.ports import free_ports
+from skein_client.channels import OPTIONS
+from skein_cluster.processes.ports import free_ports
+from skein_cluster.processes.single_process import DATABASE, prepared
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

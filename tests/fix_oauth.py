@@ -12,7 +12,7 @@ from fix_cluster import Authorized, Cluster, Tenant
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
-from skein_auth.grants import challenge_of
+from skein_auth.auth_sessions.model import challenge_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

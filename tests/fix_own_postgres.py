@@ -13,16 +13,16 @@ from fix_cluster import Authorized, Tenant, test_environment
 from grpc import aio
 
 from skein_cluster import registry
-from skein_cluster.embedded import DATABASE, prepared
-from skein_kit.service import running
+from skein_cluster.processes.single_process import DATABASE, prepared
+from skein_kit.host.process import running
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from skein_cluster.embedded import Base
-    from skein_kit.postgres import Server
-    from skein_kit.service import Host
+    from skein_cluster.embedded.server import Server
+    from skein_cluster.processes.single_process import Base
+    from skein_kit.host.process import Host
 
 
 @contextmanager

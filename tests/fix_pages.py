@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from skein_kit.call import IN_PROCESS, Call
-from skein_kit.identity import Caller
+from skein_kit.calls.call import IN_PROCESS, Call
+from skein_kit.identity.identity_token import Caller
 
 TENANT = uuid.UUID("01a1fc01-2863-7de6-a629-acfec7e060bc")
 

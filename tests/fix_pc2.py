@@ -14,7 +14,7 @@ import zmq.asyncio
 from fix_cluster import Cluster, Tenant, test_environment
 
 from skein_cluster import registry
-from skein_kit.service import Running, running
+from skein_kit.host.process import Running, running
 from skein_kit.settings import ProcessSettings
 from skein_pc2 import service
 from skein_pc2.service import SERVICE

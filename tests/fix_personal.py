@@ -89,7 +89,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "event_type entity_type entity_id summary payload principal",
     ),
     "memory.deliveries": ("Words of the service.", "state last_error"),
-    "memory.erasures": ("Digests under a random secret, for half a minute.", "secret digest"),
+    "memory.erasures": ("Digests under a random secret, until the longest call is recorded.", "secret digest"),
     "memory.master_keys": ("Of the cluster.", "fingerprint"),
     "memory.requests": (
         "Answers that show the person are emptied with their fingerprints; the others go after a day.",

@@ -20,21 +20,21 @@ from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_cluster import registry
-from skein_kit import postgres, postings
-from skein_kit.access import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.database import Database
-from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_cluster import embedded, registry
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
+from skein_kit.host.process import running
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import new_id, now
-from skein_kit.service import running
+from skein_kit.search_text import postings
+from skein_kit.search_text.vector_columns import prepare_connection
 from skein_kit.settings import ProcessSettings
-from skein_kit.sql import Query
-from skein_kit.vectors import prepare_connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 INSERT_MEMORY = Query.of(
     "insert",
@@ -240,7 +240,7 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
 @pytest.fixture(scope="session")
 async def recall_alone(server: Server, template: str) -> AsyncIterator[RecallAlone]:
     """Run the recall service on a database of its own."""
-    await postgres.create_database(server, "recall_alone", template)
+    await embedded.create_database(server, "recall_alone", template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
     async with serving(server.url(user="postgres", database="recall_alone"), key) as service:
         yield service

@@ -10,14 +10,14 @@ import sys
 from typing import Any, cast
 from uuid import UUID
 
-from skein_kit.database import Database
-from skein_kit.outbound import Outbound
-from skein_recall.models import Registry
-from skein_recall.providers.choosing import Providers
-from skein_recall.providers.keys import Keys
-from skein_recall.reindexing import Reindexer
+from skein_kit.database.transactions import Database
+from skein_kit.outbound.fetch import Outbound
+from skein_recall.index.reindexer import Reindexer
+from skein_recall.models.model import Registry
+from skein_recall.providers.api_keys import Keys
+from skein_recall.providers.selection import Providers
+from skein_recall.providers.text_embedder import Vectors
 from skein_recall.store import Store, prepare_connection
-from skein_recall.vectors import Vectors
 
 
 async def main(url: str, tenant: str, allow: str) -> None:

@@ -14,9 +14,9 @@ from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein_cluster import registry
-from skein_kit import access
-from skein_kit.identity import Caller, TokenVerifier, sign
-from skein_kit.service import Host, running
+from skein_kit.host.process import Host, running
+from skein_kit.identity import permissions as access
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from skein_kit.cold import Cold
-from skein_kit.database import Database
+from skein_kit.cold_storage.files import Cold
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import now
-from skein_kit.months import Months
-from skein_kit.policies import Policies
-from skein_kit.requests import Once
-from skein_kit.sql import Queries
-from skein_session.store.answers import SessionRequests
-from skein_session.store.archives import ArchiveStore
+from skein_kit.policies.store import Policies
+from skein_session.cold_storage.store import ArchiveStore
+from skein_session.idempotency import SessionRequests
 
 ONCE = Once(principal="killed", method="", request_id="", fingerprint=b"")
 

@@ -16,9 +16,9 @@ from joserfc.jwk import OKPKey
 
 from skein.tenancy.v1 import members_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
-from skein_kit import access
-from skein_kit.identity import Caller, TokenVerifier, sign
-from skein_kit.service import Host, running
+from skein_kit.host.process import Host, running
+from skein_kit.identity import permissions as access
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2, oaut
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
-from skein_auth.sealing import Sealer
+from skein_auth.encryption import Sealer
 from skein_auth.settings import SystemKeys
-from skein_auth.signing import Keyring
-from skein_auth.store import KeyStore
-from skein_kit.access import SYSTEM_PERMISSIONS
-from skein_kit.database import Database
-from skein_kit.identity import Caller
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import KeyStore
+from skein_kit.database.transactions import Database
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

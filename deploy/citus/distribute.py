@@ -21,10 +21,9 @@ from typing import Any
 
 import asyncpg
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.migrate import migrate
-from skein_kit.sql import Queries, Query, parse
+from skein_cluster import embedded, registry
+from skein_kit.database.named_queries import Queries, Query, parse
+from skein_kit.database.schema_migrations import migrate
 
 HERE = Path(__file__).resolve().parent
 SHARD = "tenant_id"
@@ -241,8 +240,8 @@ async def of_a_new_database() -> dict[Path, str]:
     with tempfile.TemporaryDirectory(prefix="skein-citus-") as folder:
         # The server may run as somebody else, who has to come in.
         os.chmod(folder, 0o711)  # noqa: PTH101, S103 - nothing waits for us meanwhile, and it is empty.
-        async with postgres.running_server(Path(folder) / "postgres", durable=False) as server:
-            await postgres.create_database(server, "skein")
+        async with embedded.running_server(Path(folder) / "postgres", durable=False) as server:
+            await embedded.create_database(server, "skein")
             url = server.url(user="postgres", database="skein")
             await migrate(url, registry.migrations(), registry.WITH_DATABASE)
             return await rendered(url)

@@ -22,15 +22,15 @@ from google.protobuf import descriptor_pool
 from prometheus_client import REGISTRY
 
 from skein.errors.v1 import errors_pb2
-from skein_auth import audit
+from skein_auth.audit import recorder as audit
 from skein_cluster import registry
-from skein_cluster.configuration import catalog
-from skein_cluster.exits import MEANINGS as EXIT_CODES
+from skein_cluster.cli.exit_codes import MEANINGS as EXIT_CODES
+from skein_cluster.config import catalog
 from skein_cluster.main import skein
-from skein_gateway import constraints
+from skein_gateway.json_schema import constraints
 from skein_gateway.mcp.toolsets import TOOLSETS
-from skein_kit import access
 from skein_kit.errors import Refusal as RpcError
+from skein_kit.identity import permissions as access
 from skein_kit.settings import Settings
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
-from skein_kit.access import (
+from skein_kit.identity.permissions import (
     ACCOUNT,
     OPERATOR,
     OPERATOR_PERMISSIONS,

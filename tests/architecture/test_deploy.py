@@ -14,8 +14,8 @@ import yaml
 from prometheus_client import REGISTRY
 
 from skein_cluster import registry
-from skein_kit.postgres.account import Account
-from skein_kit.postgres.binaries import programs
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.binaries import programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -15,8 +15,8 @@ import yaml
 from fix_settings import SECRETS, VARIABLES
 
 from skein_cluster import registry
-from skein_cluster.configuration.names import refuse_unknown
-from skein_kit.connecting import role_of
+from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_kit.database.connection_settings import role_of
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import Pc2Settings
 

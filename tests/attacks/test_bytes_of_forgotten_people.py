@@ -38,11 +38,11 @@ from skein.memory.v1 import (
     memory_pb2_grpc,
     snapshots_pb2,
 )
-from skein.recall.v1 import recall_pb2
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.embedded import prepared
+from skein_cluster.processes.single_process import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -223,6 +223,12 @@ async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str,
         stub = memory_pb2_grpc.UpkeepServiceStub(channel)
         metadata = (("authorization", f"Bearer {identity}"),)
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
+    # The worker's round over the index: it drops the frequencies of terms that no document has any more.
+    async with aio.insecure_channel(addresses["recall"]) as channel:
+        index = recall_pb2_grpc.IndexServiceStub(channel)
+        more = True
+        while more:
+            more = (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(), metadata=metadata)).more
 
 
 async def statistics_with(connection: Connection, text: str) -> list[str]:
@@ -236,18 +242,17 @@ async def statistics_with(connection: Connection, text: str) -> list[str]:
 
 
 async def write_anew(connection: Connection) -> None:
-    """Rewrite every table that has pages, and have the write-ahead log before that removed."""
-    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    """Clean the data files and the write-ahead log by the steps of docs/security/erasure.md."""
+    files = "FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
     await connection.execute("ALTER SYSTEM SET autovacuum = off")
+    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
     await connection.execute("SELECT pg_reload_conf()")
-    tables = await connection.fetch(
-        "SELECT c.oid::regclass::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
-        "WHERE c.relkind = 'r' AND pg_relation_size(c.oid) > 0 AND NOT c.relisshared "
-        "AND (n.nspname IN ('memory', 'session', 'recall', 'tenancy', 'auth', 'worker') OR c.relname = 'pg_statistic')"
-    )
-    for table in tables:
-        await connection.execute(f"VACUUM FULL {table['name']}")
-    for _ in range(2):
+    await connection.execute("VACUUM FULL")
+    first = await connection.fetchval("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
+    await connection.execute("CHECKPOINT")
+    last = await connection.fetchval(f"SELECT max(name) {files}")
+    is_clean = f"SELECT min(name) > $1 AND pg_walfile_name(pg_current_wal_lsn()) > $2 {files}"
+    while not await connection.fetchval(is_clean, first, last):
         await connection.execute("SELECT pg_switch_wal()")
         await connection.execute("CHECKPOINT")
 

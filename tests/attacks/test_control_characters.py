@@ -23,7 +23,7 @@ from fix_web import Pkce, Web, authorize_url
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
-from skein_kit import logs
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
+from skein_kit.admission.scan_budget import MEBIBYTE, MOST_OF_A_CALL
 from skein_kit.errors import ReadTooCostly
-from skein_kit.scan_budget import MEBIBYTE, MOST_OF_A_CALL
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 MEMORIES = attack_size(26, 5_000)

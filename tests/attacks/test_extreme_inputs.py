@@ -19,8 +19,8 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2, snapshots_pb2
 from skein.session.v1 import archives_pb2, session_pb2
-from skein_kit.filtering.holding import holds, lowered
-from skein_kit.filtering.reading import MAX_CHARACTERS, read
+from skein_kit.filters.evaluator import holds, lowered
+from skein_kit.filters.parser import MAX_CHARACTERS, read
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 DEPTH = attack_size(60_000, 1_000_000)

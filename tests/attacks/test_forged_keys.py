@@ -28,9 +28,9 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
-from skein_auth.keys import Key
-from skein_auth.signing import UNKNOWN_KEY_SECONDS
-from skein_kit.database import NO_TENANT
+from skein_auth.api_keys.model import Key
+from skein_auth.signing.keyring import UNKNOWN_KEY_SECONDS
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:

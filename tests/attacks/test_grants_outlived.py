@@ -25,7 +25,7 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc, watches_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit.access import ROLES
+from skein_kit.identity.permissions import ROLES
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 SCOPE = "keys.write keys.read memory.read members.write members.read tenant.read tenant.write openid"

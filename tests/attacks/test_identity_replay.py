@@ -26,13 +26,13 @@ from joserfc.jwk import OKPKey
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2_grpc
-from skein_auth.sealing import Sealer
+from skein_auth.encryption import Sealer
 from skein_auth.settings import SystemKeys
-from skein_auth.signing import Keyring
-from skein_auth.store import KeyStore
-from skein_kit.access import RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.database import Database
-from skein_kit.identity import ALGORITHM, Caller, sign
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import KeyStore
+from skein_kit.database.transactions import Database
+from skein_kit.identity.identity_token import ALGORITHM, Caller, sign
+from skein_kit.identity.permissions import RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

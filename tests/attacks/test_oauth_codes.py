@@ -17,7 +17,7 @@ from fix_oauth import VERIFIER, App, answer
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, oauth_pb2
-from skein_auth.grants import challenge_of
+from skein_auth.auth_sessions.model import challenge_of
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant

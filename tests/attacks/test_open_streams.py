@@ -16,11 +16,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from skein_kit.open_services import (
-    MOST_REFLECTIONS_OF_CONNECTION,
-    MOST_WATCHES,
-    MOST_WATCHES_OF_CONNECTION,
-)
+from skein_kit.rpc.health_reflection import MOST_REFLECTIONS_OF_CONNECTION, MOST_WATCHES, MOST_WATCHES_OF_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

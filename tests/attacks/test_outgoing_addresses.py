@@ -23,7 +23,7 @@ from grpc import aio
 
 from skein.memory.v1 import watches_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein_kit.outbound import Outbound, OutboundRefused, is_public
+from skein_kit.outbound.fetch import Outbound, OutboundRefused, is_public
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -17,12 +17,12 @@ from fix_attacks import attack_size
 from fix_cluster import test_environment
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, assert_healthy, assistant_of
 
-from skein_cluster.configuration import catalog
-from skein_cluster.failures import failure_of
+from skein_cluster.cli.error_messages import failure_of
+from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
-from skein_pc2.router import ANSWERED
 from skein_pc2.settings import Pc2Settings
+from skein_pc2.transport.router import ANSWERED
 
 if TYPE_CHECKING:
     import io

@@ -19,7 +19,7 @@ import zmq.auth
 from fix_attacks import attack_size
 from fix_pc2 import Alone, Assistant, assistant_of
 
-from skein_pc2.curve import SERVER, made
+from skein_pc2.transport.curve import SERVER, made
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -24,10 +24,11 @@ import skein_gateway
 import skein_kit
 import skein_tenancy
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2
-from skein_auth import clients, grants
-from skein_auth.keys import Key
-from skein_kit.database import NO_TENANT
-from skein_kit.tokens import Token
+from skein_auth.api_keys.model import Key
+from skein_auth.auth_sessions import model as grants
+from skein_auth.oauth_clients import model as clients
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_attacks import attack_size
 
-from skein_kit.outbound import Outbound, OutboundRefused
+from skein_kit.outbound.fetch import Outbound, OutboundRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2
 from skein.memory.v1 import memory_pb2
-from skein_kit.body_budget import ANONYMOUS_BODIES, KNOWN_BODIES, BodyBudget
+from skein_kit.admission.body_memory import ANONYMOUS_BODIES, KNOWN_BODIES, BodyBudget
 from skein_kit.errors import Overloaded
 
 MEBIBYTE = 1024 * 1024
@@ -166,12 +166,12 @@ async def test_bodies_over_http_are_refused_before_they_come(cluster: Cluster) -
 
 
 async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_back() -> None:
-    budget = BodyBudget(4, patience_seconds=0.0)
+    budget = BodyBudget(4, preempt_after_seconds=0.0)
     order: list[str] = []
 
     async def body(source: str, name: str, end: asyncio.Event) -> None:
         try:
-            async with budget.room(source, 1):
+            async with budget.reserve(source, 1):
                 order.append(name)
                 await end.wait()
         except Overloaded:
@@ -194,9 +194,9 @@ async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_
 
 
 async def test_room_that_a_caller_stopped_waiting_for_is_not_taken() -> None:
-    patient = BodyBudget(1, patience_seconds=60.0)
-    async with patient.room("a", 1):
-        waiting = asyncio.create_task(patient.room("b", 1).__aenter__())
+    patient = BodyBudget(1, preempt_after_seconds=60.0)
+    async with patient.reserve("a", 1):
+        waiting = asyncio.create_task(patient.reserve("b", 1).__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -205,10 +205,10 @@ async def test_room_that_a_caller_stopped_waiting_for_is_not_taken() -> None:
 
 
 async def test_room_comes_back_when_who_holds_it_and_who_waits_end_at_once() -> None:
-    budget = BodyBudget(4, patience_seconds=60.0)
+    budget = BodyBudget(4, preempt_after_seconds=60.0)
 
     async def body(source: str) -> None:
-        async with budget.room(source, 2):
+        async with budget.reserve(source, 2):
             await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(body(source)) for source in "abcdab"]
@@ -219,17 +219,17 @@ async def test_room_comes_back_when_who_holds_it_and_who_waits_end_at_once() -> 
 
     assert [type(end) for end in ends] == [asyncio.CancelledError] * len(tasks)
     assert budget.used_bytes == 0
-    async with asyncio.timeout(5), budget.room("e", 4):
+    async with asyncio.timeout(5), budget.reserve("e", 4):
         assert budget.used_bytes == 4
 
 
 async def test_room_that_comes_to_a_caller_as_it_stops_waiting_goes_to_the_next() -> None:
-    budget = BodyBudget(1, patience_seconds=60.0)
+    budget = BodyBudget(1, preempt_after_seconds=60.0)
     async with AsyncExitStack() as stack:
-        async with budget.room("a", 1):
-            first = asyncio.create_task(budget.room("b", 1).__aenter__())
+        async with budget.reserve("a", 1):
+            first = asyncio.create_task(budget.reserve("b", 1).__aenter__())
             await asyncio.sleep(0)
-            second = asyncio.create_task(stack.enter_async_context(budget.room("c", 1)))
+            second = asyncio.create_task(stack.enter_async_context(budget.reserve("c", 1)))
             await asyncio.sleep(0)
         first.cancel()
         async with asyncio.timeout(5):

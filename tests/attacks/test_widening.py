@@ -18,7 +18,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit.access import ROLES
+from skein_kit.identity.permissions import ROLES
 
 if TYPE_CHECKING:
     from grpc import aio

@@ -40,7 +40,7 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_kit.access import ROLES
+from skein_kit.identity.permissions import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

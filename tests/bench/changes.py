@@ -30,10 +30,10 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_memory.events import Event
-from skein_memory.store import history
+from skein_memory.events import writer as history
+from skein_memory.events.model import Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

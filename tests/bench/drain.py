@@ -31,7 +31,7 @@ from fix_fleet_load import Load
 from rich import box
 from rich.table import Table
 
-from skein_client.retries import RetryPolicy
+from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

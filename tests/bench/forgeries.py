@@ -26,7 +26,7 @@ from bench.subject import FORMS, PROCESSES, data_folder, running
 from rich import box
 from rich.table import Table
 
-from skein_auth.keys import Key
+from skein_auth.api_keys.model import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

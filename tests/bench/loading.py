@@ -18,8 +18,8 @@ import asyncpg
 import numpy as np
 from bench.population import SPAN_MILLISECONDS
 
-from skein_auth.keys import Key
-from skein_kit.access import ROLES
+from skein_auth.api_keys.model import Key
+from skein_kit.identity.permissions import ROLES
 from skein_kit.ids import new_id
 
 if TYPE_CHECKING:

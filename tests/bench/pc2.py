@@ -34,7 +34,7 @@ from bench.subject import FORMS, DidNotStart, data_folder, running
 from rich import box
 from rich.table import Table
 
-from skein_cluster.ports import free_ports
+from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

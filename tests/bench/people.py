@@ -33,13 +33,13 @@ from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
-from skein_auth.keys import Key
-from skein_auth.passwords import Passwords
+from skein_auth.accounts.password_queue import Place
+from skein_auth.accounts.passwords import Passwords
+from skein_auth.api_keys.model import Key
 from skein_auth.settings import AuthSettings
-from skein_auth.work_queue import Place
-from skein_gateway.credentials import Credentials, Identity
-from skein_kit.call import Call
-from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_gateway.identity.credential_cache import Credentials, Identity
+from skein_kit.calls.call import Call
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 from skein_kit.ids import new_id
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from fix_command import erase, up
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster.backups import creating, ranges, restoring, verifying
-from skein_cluster.backups.folder import Folder
-from skein_cluster.backups.source import source
-from skein_cluster.embedded import embedded_cluster
-from skein_kit import logs
-from skein_kit.postgres.recovering import found
+from skein_cluster.backup import base_backup, recovery_window, restore, verification
+from skein_cluster.backup.repository import Folder
+from skein_cluster.backup.source import source
+from skein_cluster.embedded.recovery import found
+from skein_cluster.processes.single_process import embedded_cluster
+from skein_kit.telemetry import logs
 
 _AT_ONCE = 100
 
@@ -76,7 +76,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         with folder.writing():
             started = time.monotonic()
             async with source(first, first_environment) as running:
-                backup = await creating.create(folder, running, first_environment, told=lambda _done, _whole: None)
+                backup = await base_backup.create(folder, running, first_environment, told=lambda _done, _whole: None)
             took = time.monotonic() - started
         _say("backup", took, f"{backup.database_bytes / 1e6:.0f} MB in {backup.byte_count / 1e6:.0f} MB")
         await _store(tenant, after, 2)
@@ -86,14 +86,14 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=purged, page_size=100))
         await connection.close()
     started = time.monotonic()
-    problems = await verifying.problems(folder, backup)
+    problems = await verification.problems(folder, backup)
     _say("verify", time.monotonic() - started, f"{len(problems)} things are wrong")
-    (known,) = [each for each in await ranges.of(folder) if each.timeline == 1]
+    (known,) = [each for each in await recovery_window.of(folder) if each.timeline == 1]
     log = sum(path.stat().st_size for path in folder.wal.iterdir())
-    _say("log", 0.0, f"{log / 1e6:.0f} MB, until {restoring.shown(known.until)}")
+    _say("log", 0.0, f"{log / 1e6:.0f} MB, until {restore.shown(known.until)}")
     second_environment = {**environment, "SKEIN_DATA_DIR": str(second)}
     started = time.monotonic()
-    restored = await restoring.restore(
+    restored = await restore.restore(
         folder, backup, second, second_environment, to=moment, timeline=None, told=lambda _said: None
     )
     _say("restore", time.monotonic() - started, ", ".join(f"{kind} {count}" for kind, count in restored.erased.items()))

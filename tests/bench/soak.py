@@ -36,7 +36,7 @@ from rich.table import Table
 
 from skein_client.client import Client
 from skein_cluster import registry
-from skein_cluster.ports import free_ports
+from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from skein_cluster import registry
-from skein_cluster.ports import free_ports
-from skein_kit import postgres
+from skein_cluster import embedded, registry
+from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -71,7 +70,7 @@ def data_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        postgres.erase(folder / "postgres")
+        embedded.erase(folder / "postgres")
         shutil.rmtree(folder, ignore_errors=True)
 
 

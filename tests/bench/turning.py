@@ -20,15 +20,15 @@ import click
 import uvloop
 from bench import report
 
-from skein_kit.access import ROLES
-from skein_kit.call import Call
-from skein_kit.identity import Caller
-from skein_kit.interceptors import Chain, Method
-from skein_kit.overload import Overload
+from skein_kit.admission.overload import Overload
+from skein_kit.calls.call import Call
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import ROLES
+from skein_kit.rpc.interceptors import Chain, Method
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
-    from skein_kit.interceptors import Handler
+    from skein_kit.rpc.interceptors import Handler
 
 GOAL_MICROSECONDS = 20.0
 _PATH = "/skein.memory.v1.MemoryService/GetMemory"

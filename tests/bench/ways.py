@@ -19,47 +19,47 @@ from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
-from skein_client.calls import OPTIONS
-from skein_kit.database import Database
-from skein_kit.identity import Caller
+from skein_client.channels import OPTIONS
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database
+from skein_kit.idempotency.store import Once, Requests
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
-from skein_kit.months import Months
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import Policies
-from skein_kit.quotas import Quotas
-from skein_kit.requests import Once, Requests
-from skein_kit.sql import Queries
-from skein_kit.vectors import prepare_connection as prepare_vectors
-from skein_memory import wire as memory_wire
-from skein_memory.memories import Draft, Memory, documents_of, remembered
-from skein_memory.sealing import MasterKeys
-from skein_memory.store import MemoryStore
-from skein_memory.store.secrets import Vault
-from skein_memory.store.tables import Tables
-from skein_recall.asking import DEFAULT_LIMIT, Question
-from skein_recall.deferring import Deferred
-from skein_recall.embedder import Embedder
-from skein_recall.filters import Filter
-from skein_recall.held import Held
-from skein_recall.index import Indexer
-from skein_recall.models import Registry
-from skein_recall.providers.choosing import Providers
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.policies.store import Policies
+from skein_kit.quotas.store import Quotas
+from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
+from skein_memory.memories import convert as memory_wire
+from skein_memory.memories.model import Draft, Memory, documents_of, remembered
+from skein_memory.memories.store import MemoryStore
+from skein_memory.store_base import Tables
+from skein_memory.vault.encryption import MasterKeys
+from skein_memory.vault.store import Vault
+from skein_recall.embedded_model.embedder import Embedder
+from skein_recall.index.embedding_queue import Deferred
+from skein_recall.index.indexer import Indexer
+from skein_recall.models.model import Registry
+from skein_recall.providers.api_keys import Keys
 from skein_recall.providers.embedded import Embedded
-from skein_recall.providers.keys import Keys
-from skein_recall.sampling import Sampler
-from skein_recall.search import Searcher
+from skein_recall.providers.selection import Providers
+from skein_recall.providers.text_embedder import Item, Vectors
+from skein_recall.quality.sampler import Sampler
+from skein_recall.query.filter import Filter
+from skein_recall.query.model import DEFAULT_LIMIT, Question
+from skein_recall.search.searcher import Searcher
 from skein_recall.store import Store, prepare_connection
-from skein_recall.vectors import Item, Vectors
-from skein_session.messages import Batch
-from skein_session.store.idle import IdleStore
-from skein_session.store.messages import MessageStore
+from skein_recall.vector_cache.cache import Held
+from skein_session.messages.model import Batch
+from skein_session.messages.store import MessageStore
+from skein_session.sessions.idle_store import IdleStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from bench.subject import Subject
 
-    from skein_kit.postings import Document
+    from skein_kit.search_text.postings import Document
 
 GET, CREATE, APPEND, RECALL = "GetMemory", "CreateMemory", "AppendMessages", "Recall"
 SQL, SQL_ONE_SEARCH, SERVICE, GATEWAY = "SQL directly", "SQL, one search", "service", "gateway"

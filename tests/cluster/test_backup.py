@@ -17,14 +17,14 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit import postgres
+from skein_cluster import embedded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fix_marker import Connection
 
-    from skein_cluster.backups.restoring import Restored
+    from skein_cluster.backup.restore import Restored
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -197,7 +197,7 @@ async def test_what_is_written_after_a_restore_is_brought_back_whatever_became_o
 
     again = await drill.restore("third")
 
-    async with postgres.running_server(drill.place / "third" / "postgres") as server:
+    async with embedded.running_server(drill.place / "third" / "postgres") as server:
         connection = await asyncpg.connect(**server.dsn())
         count = await connection.fetchval("SELECT count(*) FROM memory.entries WHERE content = 'After the restore'")
         await connection.close()

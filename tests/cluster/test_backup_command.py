@@ -20,24 +20,24 @@ from fix_cluster import test_environment
 from fix_command import skein as run_skein
 from fix_drill import backed_up, open_folder
 
-from skein_cluster.backups import archive, choosing, creating
-from skein_cluster.backups.archive import Archive
-from skein_cluster.backups.folder import Folder
-from skein_cluster.backups.source import source
+from skein_cluster import embedded
+from skein_cluster.backup import base_backup, selection, wal_archive
+from skein_cluster.backup.repository import Folder
+from skein_cluster.backup.source import source
+from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.cli.error_messages import failure_of
+from skein_cluster.cli.exit_codes import Exit, Failure
 from skein_cluster.commands.backup import _run
-from skein_cluster.exits import Exit, Failure
-from skein_cluster.failures import failure_of
+from skein_cluster.embedded.account import Account
 from skein_cluster.main import skein
-from skein_kit import postgres
-from skein_kit.backups import newest
-from skein_kit.postgres.account import Account
+from skein_kit.backup_folder import newest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from click.testing import Result
 
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 pytestmark = pytest.mark.timeout(240)
 PAGE = 8192
@@ -86,12 +86,12 @@ async def made() -> AsyncIterator[Place]:
     with open_folder() as path:
         place, data_dir = Place(path=path), path / "first"
         values = {**test_environment(), "SKEIN_BACKUP_DIR": str(place.folder.path), "SKEIN_DATA_DIR": str(data_dir)}
-        archive.prepare(place.folder)
+        wal_archive.prepare(place.folder)
         data_dir.mkdir()
-        async with archive.server(data_dir, place.folder, durable=False) as server:
-            await postgres.create_database(server, "skein")
+        async with wal_archive.server(data_dir, place.folder, durable=False) as server:
+            await embedded.create_database(server, "skein")
         await backed_up(data_dir, values)
-        async with archive.server(data_dir, place.folder, durable=False) as server:
+        async with wal_archive.server(data_dir, place.folder, durable=False) as server:
             await backed_up(data_dir, values)
             for name in ("one", "two", "three"):
                 await change(server, name)
@@ -325,8 +325,8 @@ async def test_a_folder_of_another_database_is_not_taken(made: Place) -> None:
     data_dir.mkdir()
     values = {**test_environment(), "SKEIN_BACKUP_DIR": str(made.folder.path), "SKEIN_DATA_DIR": str(data_dir)}
     settings = {"wal_level": "replica", "max_wal_senders": "4"}
-    async with postgres.running_server(data_dir / "postgres", durable=False, settings=settings) as server:
-        await postgres.create_database(server, "skein")
+    async with embedded.running_server(data_dir / "postgres", durable=False, settings=settings) as server:
+        await embedded.create_database(server, "skein")
 
         with pytest.raises(Exception, match="holds backups of another database"):
             await backed_up(data_dir, values)
@@ -347,16 +347,16 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
         "backup", "restore", "--latest", "--data-dir", str(target), "--json", environment=environment
     )
     aside.rename(gone)
-    tried = await choosing.timeline(Archive(folder, backups[0].wal_segment_bytes), backups, None)
-    async with archive.server(made.path / "first", folder, durable=False) as server:
+    tried = await selection.timeline(Archive(folder, backups[0].wal_segment_bytes), backups, None)
+    async with wal_archive.server(made.path / "first", folder, durable=False) as server:
         await change(server, "six")
-    gone_on = await choosing.timeline(Archive(folder, backups[0].wal_segment_bytes), backups, None)
+    gone_on = await selection.timeline(Archive(folder, backups[0].wal_segment_bytes), backups, None)
 
     assert done.code == Exit.OK, done.err
     assert done.json["backup_id"] == backups[-1].backup_id
     assert done.json["unread_from_segment"] == last.name.removesuffix(".gz")
     assert (tried, gone_on) == (2, 1)
-    async with postgres.running_server(target / "postgres") as server:
+    async with embedded.running_server(target / "postgres") as server:
         connection = await asyncpg.connect(**server.dsn())
         found = await connection.fetchval(
             "SELECT array_agg(relname::text) FROM pg_class WHERE relname IN ('three', 'four')"
@@ -376,7 +376,7 @@ async def test_a_backup_that_is_broken_off_leaves_nothing(made: Place, tmp_path:
 
     with pytest.raises(asyncio.CancelledError), folder.writing():
         async with source(data_dir, environment) as found:
-            await creating.create(folder, found, environment, told=broken_off)
+            await base_backup.create(folder, found, environment, told=broken_off)
     task.uncancel()
 
     assert list((folder.path / "backups").iterdir()) == []

@@ -10,7 +10,7 @@ from fix_command import skein
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_cluster.exits import Exit
+from skein_cluster.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,12 +20,12 @@ from prometheus_client import REGISTRY
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import access_log_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
-from skein_cluster.embedded import DATABASE, Embedded, embedded_cluster
+from skein_cluster.processes.single_process import DATABASE, Embedded, embedded_cluster
 from skein_kit.canary import CANARIES, ORGANIZATION, A, B
-from skein_kit.clients import Channel
-from skein_worker.canary.looking import FAILED, ISOLATED, LEAKED, Looking
+from skein_kit.rpc.channel import Channel
+from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, Looking
 from skein_worker.canary.probes import PROBES
-from skein_worker.system import System
+from skein_worker.system_identity import System
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -8,7 +8,7 @@ from fix_cluster import test_environment
 from fix_command import skein
 
 from skein.tenancy.v1 import tenancy_pb2
-from skein_cluster.exits import Exit
+from skein_cluster.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from skein.memory.v1 import archives_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster import registry
-from skein_cluster.exits import Exit
-from skein_cluster.ports import free_ports
+from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant

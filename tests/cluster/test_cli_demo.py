@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_command import skein
 
-from skein_cluster.demonstration import questions
-from skein_cluster.exits import Exit
+from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.demo.scenario import questions
 
 if TYPE_CHECKING:
     from fix_command import Ended

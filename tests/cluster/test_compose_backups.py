@@ -17,9 +17,9 @@ import asyncpg
 import pytest
 import yaml
 
-from skein_kit import postgres
-from skein_kit.postgres import Server
-from skein_kit.postgres.account import Account
+from skein_cluster import embedded
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.server import Server
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "deploy/postgres/restoring.md"
@@ -35,7 +35,7 @@ async def server() -> AsyncIterator[Server]:
     with open_folder() as folder:
         hba = shutil.copy(ROOT / "deploy/postgres/pg_hba.conf", folder)
         settings = {**REPLICATES, "hba_file": str(hba)}
-        async with postgres.running_server(folder / "postgres", durable=False, settings=settings) as running:
+        async with embedded.running_server(folder / "postgres", durable=False, settings=settings) as running:
             yield running
 
 
@@ -122,7 +122,7 @@ async def restored(backups: Path) -> AsyncIterator[Server]:
         for path in (data, *data.rglob("*"), *backups.rglob("*")):
             account.own(path)
         data.chmod(0o700)
-        async with postgres.running_server(data, durable=False, settings=REPLICATES) as running:
+        async with embedded.running_server(data, durable=False, settings=REPLICATES) as running:
             yield running
 
 

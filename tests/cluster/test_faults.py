@@ -17,13 +17,13 @@ from fix_own_postgres import migrated, open_folder, served_on, url_of
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import postgres
+from skein_cluster import embedded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Breakable:
         await self.stack.aclose()
 
     async def start_postgres(self) -> None:
-        self.server = await self.stack.enter_async_context(postgres.running_server(self.folder / "postgres"))
+        self.server = await self.stack.enter_async_context(embedded.running_server(self.folder / "postgres"))
 
     @asynccontextmanager
     async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
@@ -55,7 +55,7 @@ async def breakable() -> AsyncIterator[Breakable]:
     with open_folder() as folder:
         base = await migrated(folder)
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(postgres.running_server(folder / "postgres"))
+            server = await stack.enter_async_context(embedded.running_server(folder / "postgres"))
             async with served_on(base, server) as (_, tenant):
                 yield Breakable(folder, tenant, server, stack)
 

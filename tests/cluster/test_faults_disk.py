@@ -28,8 +28,8 @@ from fix_writers import Writers
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_cluster.exits import Failure
-from skein_kit import postgres
+from skein_cluster import embedded
+from skein_cluster.cli.exit_codes import Failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -96,7 +96,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 async def running(tmp_path_factory: pytest.TempPathFactory, disk: Path) -> AsyncIterator[Up]:
     """A `skein up` whose log of writes lies on the small disk."""
     folder = tmp_path_factory.mktemp("full")
-    async with postgres.running_server(folder / "postgres"):
+    async with embedded.running_server(folder / "postgres"):
         pass
     log = (folder / "postgres" / "pg_wal").resolve()
     _move(log, disk / "pg_wal")

@@ -15,7 +15,7 @@ from fix_connections import HALF, WHOLE, Client
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
-from skein_kit import open_files
+from skein_kit.host import open_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

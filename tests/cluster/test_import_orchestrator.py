@@ -18,8 +18,8 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.transfer.sources import FORMATS
-from skein_cluster.transfer.sources.base import Notes, SourceInvalid
+from skein_cluster.importers.sources import FORMATS
+from skein_cluster.importers.sources.base import Notes, SourceInvalid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -36,11 +36,11 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, s
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.sealing import Sealer
+from skein_auth.encryption import Sealer
 from skein_auth.settings import SystemKeys
-from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, PUBLIC_SERVICES, ROLES, RULES, SYSTEM
+from skein_kit.database.named_queries import Queries
 from skein_kit.errors import reason_of
-from skein_kit.sql import Queries
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, PUBLIC_SERVICES, ROLES, RULES, SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,8 +13,8 @@ from fix_models import EMBEDDED, WORDS, until
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_cluster.exits import Exit
-from skein_kit.telemetry import READY
+from skein_cluster.cli.exit_codes import Exit
+from skein_kit.telemetry.metrics import READY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -21,18 +21,18 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_cluster.configuration.checking import problems
-from skein_cluster.processes import separate_processes
-from skein_kit.clients import Channel
-from skein_kit.mutual import Mutual
+from skein_cluster.config.check import problems
+from skein_cluster.processes.multi_process import separate_processes
+from skein_kit.rpc.channel import Channel
 from skein_kit.settings import ProcessSettings, SettingInvalid
+from skein_kit.tls.mutual_tls import Mutual
 
 if TYPE_CHECKING:
     import io
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from skein_cluster.embedded import Embedded
+    from skein_cluster.processes.single_process import Embedded
 
 # Eight processes start one after the other.
 pytestmark = pytest.mark.timeout(300)

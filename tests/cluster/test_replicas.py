@@ -29,18 +29,18 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client import Aborted
 from skein_client.client import Client
-from skein_cluster.embedded import DATABASE
-from skein_kit import postgres
-from skein_kit.call import Call, working_for
-from skein_kit.database import Database
+from skein_cluster import embedded
+from skein_cluster.embedded.account import Account
+from skein_cluster.processes.single_process import DATABASE
+from skein_kit.access_log.writer import AccessLog
+from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.database_revision import MIN_REVISION_KEY, NEVER, READS, REVISION_KEY, text
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
 from skein_kit.errors import DatabaseUnavailable
-from skein_kit.identity import Caller
-from skein_kit.policies import Policies
-from skein_kit.postgres.account import Account
-from skein_kit.recording import AccessLog
-from skein_kit.revisions import MIN_REVISION_KEY, NEVER, READS, REVISION_KEY, text
-from skein_kit.sql import Query
-from skein_kit.telemetry import REPLICA_READS
+from skein_kit.identity.identity_token import Caller
+from skein_kit.policies.store import Policies
+from skein_kit.telemetry.metrics import REPLICA_READS
 
 ANY_AGE = {MIN_REVISION_KEY: "0"}
 GET = "/skein.memory.v1.MemoryService/GetMemory"
@@ -54,8 +54,8 @@ class Pair:
     tenant: Tenant
     endpoint: str
     http: str
-    primary: postgres.Server
-    replica: postgres.Server
+    primary: embedded.Server
+    replica: embedded.Server
     stop_replica: Callable[[], Any]
 
     @asynccontextmanager
@@ -99,7 +99,7 @@ def reads(outcome: str) -> float:
     return sum(each.value for each in samples if each.name.endswith("_total") and each.labels["outcome"] == outcome)
 
 
-async def follow(primary: postgres.Server, folder: Path) -> None:
+async def follow(primary: embedded.Server, folder: Path) -> None:
     """Make a copy of a server that goes on following it."""
     command = [str(primary.binaries / "pg_basebackup"), "-h", primary.host, "-p", str(primary.port), "-U", "postgres"]
     options = ["-D", str(folder), "-R", "-C", "-S", "follower", "-X", "stream", "-c", "fast", "--no-sync"]
@@ -116,9 +116,9 @@ async def paired() -> AsyncIterator[Pair]:
     async with AsyncExitStack() as stack, AsyncExitStack() as replicas:
         folder = stack.enter_context(open_folder())
         base = await migrated(folder)
-        primary = await stack.enter_async_context(postgres.running_server(folder / "postgres"))
+        primary = await stack.enter_async_context(embedded.running_server(folder / "postgres"))
         await follow(primary, folder / "replica")
-        replica = await replicas.enter_async_context(postgres.running_server(folder / "replica"))
+        replica = await replicas.enter_async_context(embedded.running_server(folder / "replica"))
         async with served_on(base, primary, SKEIN_REPLICA_URL=url_of(replica)) as (host, tenant):
             yield Pair(
                 tenant=tenant,
@@ -397,7 +397,7 @@ async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: Pair) ->
     assert looks() == before + 1
 
 
-def socket_of(server: postgres.Server) -> Path:
+def socket_of(server: embedded.Server) -> Path:
     return Path(server.host) / f".s.PGSQL.{server.port}"
 
 

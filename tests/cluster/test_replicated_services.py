@@ -17,9 +17,9 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_client.client import Client
-from skein_cluster.embedded import Embedded
 from skein_cluster.main import skein
-from skein_cluster.processes import separate_processes
+from skein_cluster.processes.multi_process import separate_processes
+from skein_cluster.processes.single_process import Embedded
 
 CALLS = 60
 

@@ -16,11 +16,11 @@ import pytest
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein_client.connection import Connection
-from skein_cluster.calling import calling
-from skein_cluster.hits import name_of
-from skein_cluster.quality.scores import Asked, by_category, summary
-from skein_cluster.transfer.importing import Importer, Report
-from skein_cluster.transfer.records import read_jsonl
+from skein_cluster.api.client import calling
+from skein_cluster.bench.measures import Asked, by_category, summary
+from skein_cluster.cli.recall_hits import name_of
+from skein_cluster.importers.importer import Importer, Report
+from skein_cluster.importers.records import read_jsonl
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster

@@ -14,10 +14,10 @@ from fix_cluster import test_environment
 from fix_command import all_gone, descendants, erase, skein, start, status, up
 
 from skein_cluster import registry
-from skein_cluster.embedded import prepared
-from skein_cluster.exits import Exit
-from skein_cluster.ports import free_ports
-from skein_kit.postgres import create_database
+from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.embedded.databases import create_database
+from skein_cluster.processes.ports import free_ports
+from skein_cluster.processes.single_process import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

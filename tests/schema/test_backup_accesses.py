@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from skein_cluster.backups.erasures import ACCESSES, read
-from skein_cluster.backups.removing import accesses, closing
+from skein_cluster.backup.deletion_statements import accesses, closing
+from skein_cluster.backup.deletions import ACCESSES, read
 
 if TYPE_CHECKING:
     import asyncpg

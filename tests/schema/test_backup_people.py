@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from skein_cluster.backups import candidates
-from skein_cluster.backups.erasures import Erasures, read
-from skein_memory.store.tombstones import digest_of
+from skein_cluster.backup import purged_items
+from skein_cluster.backup.deletions import Erasures, read
+from skein_memory.tombstones.store import digest_of
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase
@@ -36,6 +36,6 @@ async def test_a_person_in_the_access_log_of_a_restored_database_is_found(databa
             digest_of(salt, "subject_id", b"ann"),
         )
 
-        found = await candidates.find(connection, (await read(connection)).since(Erasures()))
+        found = await purged_items.find(connection, (await read(connection)).since(Erasures()))
 
     assert [each.memory_subjects for each in found] == [["ann"]]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import asyncpg
 
 from skein_cluster import registry
-from skein_kit.connecting import role_of
+from skein_kit.database.connection_settings import role_of
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

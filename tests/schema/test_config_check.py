@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skein_cluster import registry
-from skein_cluster.configuration.asking import ask, connections_of
+from skein_cluster.config.database_check import ask, connections_of
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase

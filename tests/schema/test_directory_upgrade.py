@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.migrate import migrate
+from skein_cluster import embedded, registry
+from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 NAME = "undelete_directory"
 AGENT = """
@@ -26,7 +25,7 @@ AGENT = """
 async def test_the_last_deleted_agent_of_a_free_id_gets_it_back(server: Server, template: str) -> None:
     assert template
     name = f"upgrade_{uuid.uuid4().hex}"
-    await postgres.create_database(server, name)
+    await embedded.create_database(server, name)
     url = server.url(user="postgres", database=name)
     every = registry.migrations()
     number = next(one.number for one in every if one.name == NAME)
@@ -68,4 +67,4 @@ async def test_the_last_deleted_agent_of_a_free_id_gets_it_back(server: Server, 
         ]
     finally:
         await connection.close()
-        await postgres.drop_database(server, name)
+        await embedded.drop_database(server, name)

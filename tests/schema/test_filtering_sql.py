@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from fix_filtering import EXPRESSIONS, MEMORIES
 from hypothesis import HealthCheck, Phase, given, settings
 
-from skein_kit.filtering import ENTRIES, VERSIONS, Expression, compiled, holds, properties_of, written
+from skein_kit.database.named_queries import Query, completed
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, compiled
+from skein_kit.filters.evaluator import holds
+from skein_kit.filters.expression import Expression, written
+from skein_kit.filters.fields import properties_of
 from skein_kit.ids import new_ids, now
-from skein_kit.sql import Query, completed
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase
 
-    from skein_kit.filtering.compiling import Source
+    from skein_kit.filters.compiler import Source
 
 TENANT = uuid.UUID(int=1)
 ROWS = 60
@@ -138,6 +141,6 @@ async def test_the_migration_names_properties_as_the_service_does(database: Test
 
 
 def _backfill() -> str:
-    folder = resources.files("skein_memory") / "sql" / "migrations"
+    folder = resources.files("skein_memory") / "migrations"
     text = (folder / "0017_find_and_purge.sql").read_text("utf-8")
     return text[text.index("DO $$") : text.index("END $$;") + len("END $$;")]

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.connecting import connect_keywords, role_of
-from skein_kit.migrate import migrate
+from skein_cluster import embedded, registry
+from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 # The last file before keys of facts were told apart by subject.
 BEFORE = 36
@@ -39,7 +38,7 @@ async def test_facts_from_before_hold_their_keys_by_subject_the_oldest_of_those_
 ) -> None:
     assert template
     name = f"upgrade_{uuid.uuid4().hex}"
-    await postgres.create_database(server, name)
+    await embedded.create_database(server, name)
     url = server.url(user="postgres", database=name)
     every = registry.migrations()
     await migrate(url, [one for one in every if one.number <= BEFORE], registry.WITH_DATABASE)
@@ -60,7 +59,7 @@ async def test_facts_from_before_hold_their_keys_by_subject_the_oldest_of_those_
         await service.close()
     finally:
         await connection.close()
-        await postgres.drop_database(server, name)
+        await embedded.drop_database(server, name)
 
     assert [tuple(row) for row in held] == [
         (id_, subject, key) for id_, (key, subject, holds) in zip(ids, FACTS, strict=False) if holds

@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 from fix_database import TestDatabase
 
-from skein_cluster import registry
-from skein_kit import ids, postgres
-from skein_kit.migrate import MigrationRefused, migrate, version
-from skein_kit.postgres import Server
+from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
+from skein_kit import ids
+from skein_kit.database.schema_migrations import MigrationRefused, migrate, version
 
 
 async def test_migrating_again_changes_nothing(database: TestDatabase) -> None:
@@ -22,13 +22,13 @@ async def test_migrating_again_changes_nothing(database: TestDatabase) -> None:
 async def test_two_migrations_at_once_apply_each_file_once(server: Server, template: str) -> None:
     assert template
     name = f"race_{uuid.uuid4().hex}"
-    await postgres.create_database(server, name)
+    await embedded.create_database(server, name)
     url = server.url(user="postgres", database=name)
 
     one, other = await asyncio.gather(*(migrate(url, registry.migrations(), registry.WITH_DATABASE) for _ in range(2)))
 
     assert sorted(one + other) == registry.migrations()
-    await postgres.drop_database(server, name)
+    await embedded.drop_database(server, name)
 
 
 async def test_a_file_changed_after_it_was_applied_is_refused(database: TestDatabase) -> None:

@@ -13,15 +13,15 @@ import fix_scans
 import pytest
 from fix_database import TestDatabase, vacuum
 
-from skein_kit.sql import Queries
-from skein_recall.store.queries import LISTED_READ, NEAREST_READ
+from skein_kit.database.named_queries import Queries
+from skein_recall.queries import LISTED_READ, NEAREST_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import asyncpg
 
-    from skein_kit.sql import Query
+    from skein_kit.database.named_queries import Query
 
     Connection = asyncpg.Connection[asyncpg.Record]
 

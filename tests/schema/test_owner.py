@@ -11,10 +11,9 @@ import asyncpg
 import pytest
 import yaml
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.migrate import OWNER, MigrationRefused, migrate, version
-from skein_kit.postgres import Server
+from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
+from skein_kit.database.schema_migrations import OWNER, MigrationRefused, migrate, version
 
 MANIFEST = Path(__file__).parents[2] / "deploy/kubernetes/base/postgres.yaml"
 DATABASE = "skein"
@@ -26,7 +25,7 @@ async def prepared() -> AsyncIterator[Server]:
     spec = next(iter(yaml.safe_load_all(MANIFEST.read_text("utf-8"))))["spec"]
     folder = Path(tempfile.mkdtemp(prefix="skein-owner-"))
     folder.chmod(0o711)
-    async with postgres.running_server(folder / "postgres", durable=False) as server:
+    async with embedded.running_server(folder / "postgres", durable=False) as server:
         connection = await asyncpg.connect(**server.dsn(database="postgres"))
         owner = spec["bootstrap"]["initdb"]["owner"]
         await connection.execute(f"CREATE ROLE {owner} LOGIN")

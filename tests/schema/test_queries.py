@@ -10,7 +10,7 @@ import pytest
 from fix_database import TestDatabase
 
 from skein_cluster import registry
-from skein_kit.sql import Queries, Query
+from skein_kit.database.named_queries import Queries, Query
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
@@ -51,7 +51,7 @@ def _filled(text: str) -> str:
 
 
 def _has_sql(service: str) -> bool:
-    return (resources.files(f"skein_{service}") / "sql").is_dir()
+    return bool(Queries.of(f"skein_{service}").by_name)
 
 
 def _named(value: tuple[str, Query]) -> str:

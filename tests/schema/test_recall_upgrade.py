@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.migrate import migrate
+from skein_cluster import embedded, registry
+from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 # The last file before counts were kept and vectors were split.
 BEFORE = 26
@@ -22,7 +21,7 @@ TABLES = {384: "embeddings_all_minilm_l6_v2", 1536: "embeddings_wide", 4000: "em
 async def test_vectors_from_before_are_split_and_documents_are_counted_anew(server: Server, template: str) -> None:
     assert template
     name = f"upgrade_{uuid.uuid4().hex}"
-    await postgres.create_database(server, name)
+    await embedded.create_database(server, name)
     url = server.url(user="postgres", database=name)
     every = registry.migrations()
     await migrate(url, [one for one in every if one.number <= BEFORE], registry.WITH_DATABASE)
@@ -47,7 +46,7 @@ async def test_vectors_from_before_are_split_and_documents_are_counted_anew(serv
         assert await connection.fetchval(waiting, tenant_id) == 1
     finally:
         await connection.close()
-        await postgres.drop_database(server, name)
+        await embedded.drop_database(server, name)
 
 
 async def fill(connection: asyncpg.Connection[asyncpg.Record], tenant_id: uuid.UUID, item_id: uuid.UUID) -> None:

@@ -19,7 +19,7 @@ from skein.memory.v1 import history_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.recording import LOST
+from skein_kit.access_log.writer import LOST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -10,8 +10,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit import access
-from skein_kit.identity import Caller
+from skein_kit.identity import permissions
+from skein_kit.identity.identity_token import Caller
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase
@@ -248,7 +248,7 @@ async def test_who_may_make_no_tenant_makes_none(tenancy: Tenancy) -> None:
     may_not = Caller(
         principal=f"account:{person.account_id}",
         tenant_id=None,
-        permissions=frozenset({access.ACCOUNT, "tenant.read"}),
+        permissions=frozenset({permissions.ACCOUNT, "tenant.read"}),
         account_id=person.account_id,
     )
 

@@ -21,7 +21,7 @@ from fix_memory import Alone
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
-from skein_memory.store.cold_rows import KEPT
+from skein_memory.cold_storage.rows import KEPT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fix_database import TestDatabase
 
-from skein_auth.attempts import Attempts, limits
+from skein_auth.attempts.model import Attempts, limits
+from skein_auth.attempts.store import AttemptStore
+from skein_auth.attempts.subjects import from_source
 from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
+from skein_auth.queries import QUERIES
 from skein_auth.settings import AuthSettings
-from skein_auth.sources import from_source
-from skein_auth.store import QUERIES, AttemptStore
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid, DatabaseUnavailable
 
 MOST = 10

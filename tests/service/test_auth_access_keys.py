@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_cluster import SYSTEM_KEY
 
-from skein_auth.access_tokens import AccessTokens, Bearer
-from skein_auth.sealing import Sealer
+from skein_auth.encryption import Sealer
 from skein_auth.settings import SystemKeys
-from skein_auth.signing import Keyring
-from skein_auth.store import KeyStore
-from skein_kit.database import Database
+from skein_auth.signing.access_tokens import AccessTokens, Bearer
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import KeyStore
+from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
+from skein_kit.idempotency.store import Once
 from skein_kit.ids import new_id, now
-from skein_kit.requests import Once
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

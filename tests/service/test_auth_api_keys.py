@@ -16,10 +16,10 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.keys import Key
-from skein_kit.access import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
-from skein_kit.connecting import connect_keywords
-from skein_kit.database import NO_TENANT
+from skein_auth.api_keys.model import Key
+from skein_kit.database.connection_settings import connect_keywords
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
 
 
 def later(**delta: float) -> Timestamp:

@@ -8,10 +8,10 @@ import pytest
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_auth.audit import MAX_REFUSED, QUIET_SECONDS, Audit
-from skein_auth.keys import Key
-from skein_auth.store import AuditStore
-from skein_kit.database import NO_TENANT, Database
+from skein_auth.api_keys.model import Key
+from skein_auth.audit.recorder import MAX_REFUSED, QUIET_SECONDS, Audit
+from skein_auth.audit.store import AuditStore
+from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import new_id, now
 

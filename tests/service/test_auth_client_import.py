@@ -11,7 +11,7 @@ from fix_oauth import REDIRECT, App
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import oauth_pb2 as pb
-from skein_auth.passwords import HASHED
+from skein_auth.accounts.passwords import HASHED
 
 if TYPE_CHECKING:
     from fix_accounts import Account

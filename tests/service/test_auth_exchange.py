@@ -16,10 +16,10 @@ from joserfc import jws
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
-from skein_auth.keys import Key
-from skein_kit.access import SYSTEM_PERMISSIONS
-from skein_kit.database import NO_TENANT
-from skein_kit.identity import Caller, TokenVerifier
+from skein_auth.api_keys.model import Key
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.identity_token import Caller, TokenVerifier
+from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
 NOBODY = str(uuid.UUID(int=7))
 

@@ -16,17 +16,18 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.access_tokens import AccessTokens, Bearer
-from skein_auth.audit import Audit
-from skein_auth.grants import SignIn
-from skein_auth.sealing import Sealer
+from skein_auth.audit.recorder import Audit
+from skein_auth.audit.store import AuditStore
+from skein_auth.auth_sessions.auth_sessions import SignIns, successors_of, terms_of
+from skein_auth.auth_sessions.model import SignIn
+from skein_auth.auth_sessions.store import GrantStore, create_sign_in
+from skein_auth.encryption import Sealer
 from skein_auth.settings import AuthSettings, SystemKeys
-from skein_auth.sign_ins import SignIns, successors_of, terms_of
-from skein_auth.signing import Keyring
-from skein_auth.store import AuditStore, GrantStore, KeyStore
-from skein_auth.store.grants import create_sign_in
-from skein_kit.access import ACCOUNT, ROLES
-from skein_kit.database import NO_TENANT, Database
+from skein_auth.signing.access_tokens import AccessTokens, Bearer
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import KeyStore
+from skein_kit.database.transactions import NO_TENANT, Database
+from skein_kit.identity.permissions import ACCOUNT, ROLES
 from skein_kit.ids import new_id, now
 
 

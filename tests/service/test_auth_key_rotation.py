@@ -20,7 +20,7 @@ from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.memory.v1 import memory_pb2
 from skein_auth import service
 from skein_cluster import registry
-from skein_kit.service import Host, running
+from skein_kit.host.process import Host, running
 from skein_kit.settings import ProcessSettings
 
 

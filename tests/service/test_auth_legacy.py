@@ -13,7 +13,7 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
-from skein_kit.access import ROLES
+from skein_kit.identity.permissions import ROLES
 
 
 def acting(cluster: Cluster, tenant: Tenant) -> Stubs:

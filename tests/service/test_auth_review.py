@@ -17,12 +17,12 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_auth.one_time import MOST_WAITING, Errand, Post, Purpose
+from skein_auth.accounts.one_time_tokens import MOST_WAITING, Errand, Post, Purpose
 from skein_auth.settings import AuthSettings
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import new_id, now
-from skein_kit.mail import Mailer
-from skein_kit.tokens import Token
+from skein_kit.outbound.mail import Mailer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

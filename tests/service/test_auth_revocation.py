@@ -15,9 +15,10 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.audit import Audit
-from skein_auth.store import AuditStore, UpkeepStore
-from skein_kit.database import NO_TENANT, Database
+from skein_auth.audit.recorder import Audit
+from skein_auth.audit.store import AuditStore
+from skein_auth.maintenance.store import UpkeepStore
+from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.ids import new_id
 
 

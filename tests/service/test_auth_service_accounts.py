@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
-from skein_kit.access import TENANT_PERMISSIONS
+from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
 NOBODY = str(uuid.UUID(int=7))
 

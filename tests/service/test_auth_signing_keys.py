@@ -17,18 +17,18 @@ from joserfc import jws
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein_auth import service
-from skein_auth.bootstrap import OperatorKeyRefused, ensure_operator_key
-from skein_auth.keys import Key
-from skein_auth.sealing import SealBroken, Sealer
+from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
+from skein_auth.api_keys.model import Key
+from skein_auth.encryption import SealBroken, Sealer
 from skein_auth.settings import SystemKeys
-from skein_auth.signing import Keyring
-from skein_auth.store import KeyStore
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import KeyStore
 from skein_cluster import registry
-from skein_kit.database import NO_TENANT, Database
-from skein_kit.migrate import migrate
-from skein_kit.postgres import create_database
-from skein_kit.requests import Once
-from skein_kit.service import Host, running
+from skein_cluster.embedded.databases import create_database
+from skein_kit.database.schema_migrations import migrate
+from skein_kit.database.transactions import NO_TENANT, Database
+from skein_kit.host.process import Host, running
+from skein_kit.idempotency.store import Once
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 

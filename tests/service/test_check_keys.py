@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_auth.store import KeyStore
-from skein_kit.database import Database
+from skein_auth.signing.store import KeyStore
+from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 
 @pytest.fixture

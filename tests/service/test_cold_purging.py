@@ -12,7 +12,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import memory_pb2
-from skein_memory.store import archives, expunging
+from skein_memory.cold_storage import store as archives
+from skein_memory.erasure import archive_purge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
 
 
 async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
-    count = expunging.ARCHIVES_AT_ONCE + 2
+    count = archive_purge.ARCHIVES_AT_ONCE + 2
     gone = []
     for number in range(count):
         gone.append(await old(tenant, f"number {number}", session_id=f"s{number}", tags=["go"]))

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from skein.memory.v1 import archives_pb2, memory_pb2
-from skein_kit.connecting import connect_keywords
+from skein_kit.database.connection_settings import connect_keywords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

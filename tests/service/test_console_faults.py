@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fix_cluster import Cluster, Tenant
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 NOWHERE = "127.0.0.1:9"
 

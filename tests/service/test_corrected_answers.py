@@ -8,8 +8,8 @@ from fix_database import TestDatabase
 from fix_memory import Alone
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.database import Database
-from skein_kit.requests import Once, Requests
+from skein_kit.database.transactions import Database
+from skein_kit.idempotency.store import Once, Requests
 
 ONCE = Once(principal="api_key:1", method="skein.memory.v1.CreateMemoryRequest", request_id="r", fingerprint=b"f")
 ANSWER = pb.CreateMemoryResponse(memory=pb.Memory(content="a secret"), embedding_pending=True)

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from skein_kit.ids import first_id, new_id, now
-from skein_memory.curation import FIRST_WITHOUT_KEY
-from skein_memory.store.queries import QUERIES
+from skein_memory.curation.model import FIRST_WITHOUT_KEY
+from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

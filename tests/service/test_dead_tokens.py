@@ -17,12 +17,12 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
-from skein_auth.device_grants import DEVICE_PREFIX
-from skein_auth.grants import CODE_PREFIX, REFRESH_PREFIX
-from skein_auth.one_time import PREFIX as ONE_TIME_PREFIX
-from skein_kit.database import NO_TENANT
+from skein_auth.accounts.one_time_tokens import PREFIX as ONE_TIME_PREFIX
+from skein_auth.auth_sessions.model import CODE_PREFIX, REFRESH_PREFIX
+from skein_auth.oauth.device_model import DEVICE_PREFIX
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 from skein_kit.ids import new_id, now
-from skein_kit.tokens import Token
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED

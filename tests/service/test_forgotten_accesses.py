@@ -16,6 +16,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 
 if TYPE_CHECKING:
@@ -124,6 +125,83 @@ async def test_a_purge_that_is_repeated_clears_what_the_first_call_left(tenant: 
     assert [entry.subject_id for entry in await accesses(tenant, "CreateMemory", 1)] == [""]
 
 
+async def open_session(tenant: Tenant, session_id: str, subject_id: str) -> None:
+    opened = session_pb2.Session(session_id=session_id, subject_id=subject_id)
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=opened))
+
+
+async def recorded(connection: Connection, tenant: Tenant, method: str) -> list[tuple[str | None, str | None]]:
+    """Return the person and the session of each access of a method, in their order."""
+    rows = await connection.fetch(
+        "SELECT subject_id, coalesce(session_id, claimed_session_id) AS session_id FROM memory.access_log"
+        " WHERE tenant_id = $1 AND method = $2 ORDER BY access_id",
+        tenant.tenant_id,
+        method,
+    )
+    return [(row["subject_id"], row["session_id"]) for row in rows]
+
+
+async def test_a_purged_session_leaves_what_is_recorded_of_other_people_under_its_name(
+    tenant: Tenant, connection: Connection
+) -> None:
+    await open_session(tenant, "chat", "ann")
+    await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="chat"))
+    for subject_id in ("ann", "bob"):
+        where = memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(subject_id=subject_id))
+        await tenant.memory.ListMemories(where, metadata=(("skein-session-id", "chat"),))
+    for method, count in (("CreateSession", 1), ("GetSession", 1), ("ListMemories", 2)):
+        await accesses(tenant, method, count)
+
+    await tenant.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="chat"))
+
+    assert await recorded(connection, tenant, "CreateSession") == [(None, None)]
+    assert await recorded(connection, tenant, "GetSession") == [(None, None)]
+    assert await recorded(connection, tenant, "ListMemories") == [(None, None), ("bob", "chat")]
+
+
+async def test_a_call_that_is_recorded_after_its_session_was_purged_loses_person_and_session(
+    tenant: Tenant, cluster: Cluster, connection: Connection
+) -> None:
+    for session_id, subject_id in (("chat", "ann"), ("other", "ann")):
+        await open_session(tenant, session_id, subject_id)
+    await accesses(tenant, "CreateSession", 2)
+    await tenant.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="chat"))
+    # As if the call had been recorded only now.
+    await connection.execute(
+        "UPDATE memory.access_log SET subject_id = 'ann', session_id = 'chat'"
+        " WHERE tenant_id = $1 AND method = 'CreateSession' AND session_id IS NULL",
+        tenant.tenant_id,
+    )
+
+    await finish(cluster, connection, tenant)
+
+    assert await recorded(connection, tenant, "CreateSession") == [(None, None), ("ann", "other")]
+
+
+async def test_a_purge_of_a_persons_sessions_takes_the_person_out_of_the_access_log(
+    tenant: Tenant, cluster: Cluster, connection: Connection
+) -> None:
+    for session_id, subject_id in (("chat", "ann"), ("talk", "bob")):
+        await open_session(tenant, session_id, subject_id)
+        where = session_pb2.ListSessionsRequest(subject_id=subject_id)
+        await tenant.sessions.ListSessions(where)
+    for method in ("CreateSession", "ListSessions"):
+        await accesses(tenant, method, 2)
+
+    await tenant.sessions.PurgeSubject(states_pb2.PurgeSubjectRequest(subject_id="ann"))
+    at_once = [await recorded(connection, tenant, method) for method in ("CreateSession", "ListSessions")]
+    # As if a call had been recorded only now.
+    await connection.execute(
+        "UPDATE memory.access_log SET subject_id = 'ann' WHERE tenant_id = $1 AND method = 'ListSessions'"
+        " AND subject_id IS NULL",
+        tenant.tenant_id,
+    )
+    await finish(cluster, connection, tenant)
+
+    assert at_once == [[(None, None), ("bob", "talk")], [(None, None), ("bob", None)]]
+    assert await recorded(connection, tenant, "ListSessions") == [(None, None), ("bob", None)]
+
+
 async def test_the_calls_that_erase_do_not_name_the_person(tenant: Tenant) -> None:
     await remember(tenant, "likes tea", subject_id="ann")
 
@@ -185,7 +263,9 @@ async def test_the_receipt_says_until_when_dead_copies_may_hold_the_person(tenan
     remains = response.remains
     assert remains.settle_time.ToDatetime() > response.forget_time.ToDatetime()
     assert "VACUUM FULL" in remains.dead_rows_until
-    assert "log_position" in remains.log_until
+    assert "before log_position" in remains.log_until
+    assert "Later segments may hold the person" in remains.log_until
+    assert "CHECKPOINT" in remains.log_until
     assert "/" in remains.log_position
     assert "erases" in remains.backups_until
 

@@ -17,7 +17,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_kit import errors
-from skein_kit.call import Call
+from skein_kit.calls.call import Call
 
 USER, ASSISTANT = session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT
 TEA = pb.RecallRequest(query="What does Anna drink?")

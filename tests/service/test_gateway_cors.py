@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fix_cluster import Cluster, Tenant
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 LIST = "/skein.memory.v1.MemoryService/ListMemories"
 OURS = "https://app.example"

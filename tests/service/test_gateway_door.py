@@ -22,12 +22,12 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
-from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_kit.access import PUBLIC_SERVICES, RULES
-from skein_kit.identity import TokenVerifier
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_kit.identity.identity_token import TokenVerifier
+from skein_kit.identity.permissions import PUBLIC_SERVICES, RULES
 
 if TYPE_CHECKING:
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 ROOT = Path(__file__).parents[2]
 BUF = Path(sys.executable).with_name("buf")

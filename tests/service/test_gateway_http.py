@@ -20,11 +20,11 @@ from grpc import aio
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_gateway.http import http_door
-from skein_kit.service import PortTaken, Servicers
+from skein_gateway.http_api.server import http_door
+from skein_kit.host.process import PortTaken, Servicers
 
 if TYPE_CHECKING:
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 MEMORIES = "/skein.memory.v1.MemoryService"
 
@@ -339,7 +339,7 @@ async def test_hanging_up_in_the_middle_of_a_body_is_no_fault(
 async def test_an_answer_too_large_to_send_says_so(
     cluster: Cluster, tenant: Tenant, bearer: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skein_gateway.http.MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr("skein_gateway.http_api.server.MAX_ANSWER_BYTES", 10)
 
     # A gateway in this process, whatever the cluster's form: its limit is what was changed.
     async with gateway_before(cluster, tenant, {}) as gateway:

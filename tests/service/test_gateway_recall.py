@@ -21,7 +21,7 @@ from skein_kit import errors
 from skein_recall.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE

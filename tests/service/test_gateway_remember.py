@@ -17,7 +17,7 @@ from skein_kit import errors
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 BOTH = pb.RememberRequest(
     session_id="s",

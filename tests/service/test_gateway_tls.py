@@ -18,10 +18,10 @@ from fix_web import Web
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein_client import Client, NotConfigured, Unavailable
-from skein_client.retries import RetryPolicy
+from skein_client.retry import RetryPolicy
 from skein_client.sync import Client as SyncClient
 from skein_gateway.service import SERVICE
-from skein_kit.service import Host, running
+from skein_kit.host.process import Host, running
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 if TYPE_CHECKING:

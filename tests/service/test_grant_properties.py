@@ -15,20 +15,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from skein_auth import grants
-from skein_auth.clients import Client, Source
-from skein_auth.grants import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
-from skein_auth.sign_ins import Luck
-from skein_auth.store.clients import ClientStore
-from skein_auth.store.grants import GrantStore
-from skein_kit import postgres
-from skein_kit.database import Database
-from skein_kit.tokens import Token
+from skein_auth.auth_sessions import model as grants
+from skein_auth.auth_sessions.auth_sessions import Luck
+from skein_auth.auth_sessions.model import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
+from skein_auth.auth_sessions.store import GrantStore
+from skein_auth.oauth_clients.model import Client, Source
+from skein_auth.oauth_clients.store import ClientStore
+from skein_cluster import embedded
+from skein_kit.database.transactions import Database
+from skein_kit.identity.bearer_token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 T = TypeVar("T")
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -77,7 +77,7 @@ def world(server: Server, template: str) -> Iterator[World]:
     account_id = uuid.uuid4()
 
     async def arrange() -> GrantStore:
-        await postgres.create_database(server, name, template)
+        await embedded.create_database(server, name, template)
         url = server.url(user="postgres", database=name)
         connection = await asyncpg.connect(url)
         await connection.execute(
@@ -95,7 +95,7 @@ def world(server: Server, template: str) -> Iterator[World]:
 
     async def leave() -> None:
         await stack.aclose()
-        await postgres.drop_database(server, name)
+        await embedded.drop_database(server, name)
 
     try:
         yield World(loop=loop, store=loop.run(arrange()), account_id=account_id)

@@ -18,7 +18,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
-from skein_kit.connecting import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_keywords, role_of
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:

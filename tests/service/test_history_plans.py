@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from skein_memory.store.queries import QUERIES
+from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

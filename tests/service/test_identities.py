@@ -19,7 +19,7 @@ from fix_issuer import CLIENT_ID, GITHUB_CLIENT_ID, Issuer, issuing, new_key
 from joserfc.jwk import ECKey, OKPKey
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.providers import Providers, ProviderSettings
+from skein_auth.federation.providers import Providers, ProviderSettings
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:

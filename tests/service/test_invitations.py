@@ -14,10 +14,10 @@ from grpc import aio
 
 from skein.tenancy.v1 import members_pb2 as pb
 from skein.tenancy.v1 import tenancy_pb2
-from skein_kit import access
-from skein_kit.identity import Caller
-from skein_kit.tokens import Token
-from skein_tenancy.invitations import PREFIX
+from skein_kit.identity import permissions
+from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.identity_token import Caller
+from skein_tenancy.invitations.model import PREFIX
 
 OWNER, ADMIN, MEMBER, VIEWER = (ROLES[name] for name in ("owner", "admin", "member", "viewer"))
 
@@ -79,7 +79,7 @@ async def test_a_repeated_invitation_is_made_once_and_its_token_shown_once(
 async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = (await tenancy.joined(tenant_id, "admin")).caller(tenant_id, "admin")
 
-    for who in (admin, key_of(tenant_id, *access.ROLES["admin"])):
+    for who in (admin, key_of(tenant_id, *permissions.ROLES["admin"])):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "ROLE_TOO_LOW"):
             await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=OWNER))
         await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=ADMIN))
@@ -343,7 +343,7 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy,
             await tenancy.invited(place, f"p{number}@example.com", "viewer")
     async with tenancy.database.superuser() as connection:
         await connection.execute("UPDATE tenancy.invitations SET expire_time = now() WHERE email = 'p0@example.com'")
-    worker = Caller(principal="system:worker", tenant_id=tenant_id, permissions=access.SYSTEM_PERMISSIONS)
+    worker = Caller(principal="system:worker", tenant_id=tenant_id, permissions=permissions.SYSTEM_PERMISSIONS)
 
     first = await tenancy.upkeep(worker).DeleteExpired(pb.DeleteExpiredRequest())
     again = await tenancy.upkeep(worker).DeleteExpired(pb.DeleteExpiredRequest())

@@ -13,10 +13,10 @@ import pytest
 from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
-from skein_kit.bundles import Rows, insert, insert_and_read
-from skein_kit.database import Database
+from skein_kit.database.batch_insert import Rows, insert, insert_and_read
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id
-from skein_kit.sql import Query
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TENANT = UUID(int=7)

@@ -14,11 +14,11 @@ import asyncpg
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit.call import Call, working_for
-from skein_kit.database import Database, ReadLimits
+from skein_kit.calls.call import Call, working_for
+from skein_kit.database.named_queries import Query
+from skein_kit.database.probe import Pulse
+from skein_kit.database.transactions import Database, ReadLimits
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, ReadTooCostly, TransactionConflict
-from skein_kit.pulse import Pulse
-from skein_kit.sql import Query
 
 SLOW = Query.of("slow", "SELECT pg_sleep(30)")
 BACKEND = Query.of("backend", "SELECT pg_backend_pid()")

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit.database import Database
-from skein_kit.months import Months
-from skein_kit.sql import Queries
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.transactions import Database
 
 MAY = datetime(2031, 5, 17, tzinfo=UTC)
 JUNE = datetime(2031, 6, 1, tzinfo=UTC)

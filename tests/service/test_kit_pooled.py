@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit import resting
-from skein_kit.connecting import connect_keywords
-from skein_kit.database import Database
+from skein_kit.database import deferred_commit
+from skein_kit.database.connection_settings import connect_keywords
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
 from skein_kit.settings import SettingInvalid
-from skein_kit.sql import Query
 
 PLANS = Query.of("plans", "SELECT current_setting('plan_cache_mode')")
 PATH = Query.of("path", "SELECT current_setting('search_path')")
@@ -55,7 +55,7 @@ async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_n
 async def test_who_has_read_keeps_none_of_the_pooler_s_servers_from_others(
     pool: Database, database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resting, "REST_SECONDS", 3600.0)
+    monkeypatch.setattr(deferred_commit, "REST_SECONDS", 3600.0)
 
     async with pool.tenant(uuid.uuid4(), reads=True) as tx:
         reading = await tx.value(BACKEND)

@@ -17,17 +17,16 @@ from fix_http import get
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.readiness import why_not_ready
-from skein_kit.service import Host, Service, Servicers, is_ready, running
+from skein_cluster import embedded, registry
+from skein_kit.host.process import Host, Service, Servicers, is_ready, running
+from skein_kit.host.readiness import why_not_ready
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from skein_kit.database import Database
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
+    from skein_kit.database.transactions import Database
 
 
 class Watched:
@@ -135,12 +134,12 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
 
 
 async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> None:
-    await postgres.create_database(server, "bare")
+    await embedded.create_database(server, "bare")
     watched, host = Watched(), host_on(server.url(user="postgres", database="bare"))
 
     async with running([watched.service], host):
         why = await why_not_ready(watched.servicers)
-    await postgres.drop_database(server, "bare")
+    await embedded.drop_database(server, "bare")
 
     assert why.startswith("The schema is at version 0; ")
     assert why.endswith("run `skein migrate`.")

@@ -13,11 +13,11 @@ import pytest
 from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
-from skein_kit import connections, resting
-from skein_kit.call import Call, working_for
-from skein_kit.database import Database
+from skein_kit.calls.call import Call, working_for
+from skein_kit.database import connection_pool, deferred_commit
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
 from skein_kit.errors import DatabaseUnavailable
-from skein_kit.sql import Query
 
 BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
 SETTINGS = Query.of(
@@ -129,8 +129,8 @@ async def test_a_connection_that_the_server_ends_while_it_rests_is_replaced(
 async def test_none_of_the_old_connections_rests_after_the_server_did_not_answer(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(resting, "REST_SECONDS", 3600.0)
+    monkeypatch.setattr(connection_pool, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(deferred_commit, "REST_SECONDS", 3600.0)
     async with Database.open(database.url, service="memory", size=2, timeout=30.0) as pool:
         async with pool.tenant(ONE, reads=True) as tx:
             old = await tx.value(BACKEND)

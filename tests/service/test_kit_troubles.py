@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_proxy import Proxy
 
-from skein_kit.database import Database
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
 from skein_kit.errors import (
     DatabaseFull,
     DatabaseUnavailable,
@@ -19,7 +20,6 @@ from skein_kit.errors import (
     TextNotStorable,
     TransactionConflict,
 )
-from skein_kit.sql import Query
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

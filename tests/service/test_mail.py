@@ -16,7 +16,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from fix_certificates import certified
 
-from skein_kit.mail import Mailer, MailSettings, Relay
+from skein_kit.outbound.mail import Mailer, MailSettings, Relay
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:

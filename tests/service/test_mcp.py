@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skein.recall.v1 import recall_pb2
-    from skein_kit.call import Call
+    from skein_kit.calls.call import Call
 
 INITIALIZE = {
     "protocolVersion": HANDSHAKE,

@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from skein_auth.sealing import Sealer
+from skein_auth.encryption import Sealer
 from skein_auth.settings import SystemKeys
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from fix_world import World
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.memory.v1 import memory_pb2
-from skein_gateway.mcp.shapes import plain
+from skein_gateway.mcp.schemas import plain
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import TOOLS
-from skein_kit.access import ROLES
+from skein_kit.identity.permissions import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -16,8 +16,8 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.memory.v1 import scores_pb2, snapshots_pb2, snapshots_pb2_grpc
 from skein.recall.v1 import recall_pb2
-from skein_memory.content_hash import hash_without_data
-from skein_memory.store.tombstones import digest_of
+from skein_memory.memories.content_hash import hash_without_data
+from skein_memory.tombstones.store import digest_of
 
 if TYPE_CHECKING:
     from fix_memory import Alone

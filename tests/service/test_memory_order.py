@@ -14,7 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import PageTokenInvalid
-from skein_memory.ordering import Order, Place
+from skein_memory.listing.order import Order, Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

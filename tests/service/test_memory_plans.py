@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
+from skein_kit.database.named_queries import completed
 from skein_kit.ids import new_id, now
-from skein_kit.sql import completed
-from skein_memory.ordering import Order, Place
-from skein_memory.store.ordered import walk_of
-from skein_memory.store.queries import QUERIES
+from skein_memory.listing.order import Order, Place
+from skein_memory.listing.ordered_scan import walk_of
+from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

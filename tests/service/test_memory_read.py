@@ -12,7 +12,7 @@ from fix_expiry import expire
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_memory.store import finding
+from skein_memory.listing import store as finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2
 from skein_kit.settings import SettingInvalid
-from skein_memory.store import secrets as store
+from skein_memory.vault import store
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from skein_kit.ids import new_id, now
-from skein_memory.store.queries import QUERIES
+from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     import asyncpg

@@ -14,9 +14,9 @@ from fix_models import EMBEDDED, WORDS, House, cosine, housed
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit.postgres import Server
-from skein_recall.providers import circuit
-from skein_recall.providers.circuit import MOST_FAILURES
+from skein_cluster.embedded.server import Server
+from skein_recall.providers import circuit_breaker
+from skein_recall.providers.circuit_breaker import MOST_FAILURES
 
 
 async def listed(stub: rpc.RecallServiceAsyncStub, model: str = WORDS) -> pb.EmbeddingModel:
@@ -80,7 +80,7 @@ async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is, the endpoint is not tried again meanwhile.
-    monkeypatch.setattr(circuit, "FIRST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(circuit_breaker, "FIRST_PAUSE_SECONDS", 3600.0)
     await house.place.remember("Owls hunt at night.")
     await house.change(timeout_seconds=2.0)
     house.endpoint.breaks(Answer(hangs=True))

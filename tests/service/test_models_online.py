@@ -16,11 +16,11 @@ from fix_recall import Place, serving
 from grpc import aio
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import postings
+from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_id, now
-from skein_kit.sql import Query
-from skein_kit.vectors import given
-from skein_recall.store import models
+from skein_kit.search_text import postings
+from skein_kit.search_text.vector_columns import given
+from skein_recall.models import store as models
 
 CHANGE = Query.of(
     "change", "UPDATE memory.entries SET content = :content WHERE tenant_id = :tenant_id AND memory_id = :item_id"

@@ -9,8 +9,8 @@ from fix_models import House, housed, until
 from numpy.typing import NDArray
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.postgres import Server
-from skein_kit.vectors import COVERED_DIMENSIONS
+from skein_cluster.embedded.server import Server
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 
 DIMENSIONS = 1536
 TEXTS = [f"Kettle number {number} stands on the stove." for number in range(30)]

@@ -17,16 +17,18 @@ from fix_cluster import refused
 from fix_oauth import App
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
-from skein_auth.applications import Applications
-from skein_auth.attempts import Attempts, limits
-from skein_auth.audit import Audit
+from skein_auth.accounts.passwords import Passwords
+from skein_auth.attempts.model import Attempts, limits
+from skein_auth.attempts.store import AttemptStore
+from skein_auth.audit.recorder import Audit
+from skein_auth.audit.store import AuditStore
 from skein_auth.errors import ClientUnknown
-from skein_auth.passwords import Passwords
+from skein_auth.oauth_clients.registry import Applications
+from skein_auth.oauth_clients.store import ClientStore
 from skein_auth.settings import AuthSettings
-from skein_auth.store import AttemptStore, AuditStore, ClientStore
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_kit.outbound import Outbound
+from skein_kit.outbound.fetch import Outbound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -17,11 +17,11 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from skein.errors.v1 import errors_pb2
-from skein_gateway import openapi
-from skein_gateway.examples import EXAMPLES
-from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_gateway.schemas import comments
-from skein_kit.access import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
+from skein_gateway.json_schema.schemas import comments
+from skein_gateway.openapi import document as openapi
+from skein_gateway.openapi.examples import EXAMPLES
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
 
 UNARY = sorted(path for path, method in PUBLIC_METHODS.items() if not method.streams)
 STREAMS = sorted(set(PUBLIC_METHODS) - set(UNARY))

@@ -26,7 +26,7 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
-from skein_kit.call import Call
+from skein_kit.calls.call import Call
 
 SECONDS = 60.0
 # Calls at once, of which one tenant has three quarters, and calls that wait.

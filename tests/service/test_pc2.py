@@ -18,12 +18,12 @@ from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, ass
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
-from skein_kit.service import NotReady
-from skein_pc2.router import ANSWERED, Door, Router
+from skein_kit.host.process import NotReady
 from skein_pc2.transport.listener import listening
+from skein_pc2.transport.router import ANSWERED, Door, Router
 
 if TYPE_CHECKING:
-    from skein_pc2.messages import Frames
+    from skein_pc2.protocol.frames import Frames
 
 
 @pytest.mark.parametrize("port", ORCHESTRATOR_PORTS)
@@ -89,6 +89,19 @@ async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistan
     assert answer["data"]["content"] == {"text": "Stored by RPC"}
     assert (answer["data"]["memory_type"], answer["data"]["priority"]) == ("fact", 5)
     assert answer["data"]["expires_at"] is None
+
+
+async def test_large_whole_numbers_of_a_typed_client_reach_an_assistant_as_whole_numbers(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    memory = memory_pb2.Memory(content="Stored by RPC")
+    memory.metadata["places"] = 1.2345678901234568e20
+    stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+
+    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+
+    places = answer["data"]["content"]["metadata"]["places"]
+    assert (places, type(places)) == (123456789012345680000, int)
 
 
 async def test_a_request_sent_again_after_a_timeout_stores_nothing_twice(assistant: Assistant) -> None:

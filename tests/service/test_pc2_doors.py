@@ -12,8 +12,8 @@ import zmq
 import zmq.asyncio
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Alone, Assistant, assert_healthy, assistant_of
 
-from skein_kit.service import NotReady
-from skein_pc2.router import ANSWER_SECONDS, GRACE_SECONDS, PATIENT_SECONDS
+from skein_kit.host.process import NotReady
+from skein_pc2.transport.router import ANSWER_SECONDS, GRACE_SECONDS, PATIENT_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path

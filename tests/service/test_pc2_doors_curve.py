@@ -17,7 +17,7 @@ from fix_pc2 import Alone, assert_healthy, assistant_of
 
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
-from skein_pc2.curve import Certificates
+from skein_pc2.transport.curve import Certificates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ import pytest
 from fix_pc2 import SESSION
 
 from skein.memory.v1 import memory_pb2
-from skein_pc2.orchestrator import lists
+from skein_pc2.envelope import memory_lists
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant
@@ -226,8 +226,8 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
 async def test_what_a_bulk_delete_has_no_time_for_is_deleted_in_the_background(
     assistant: Assistant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "PORTION", 10)
-    monkeypatch.setattr(lists, "MOST_PORTIONS", 2)
+    monkeypatch.setattr(memory_lists, "PORTION", 10)
+    monkeypatch.setattr(memory_lists, "MOST_PORTIONS", 2)
     memories = [memory_pb2.Memory(content=f"number {number}", tags=["x"], session_id=SESSION) for number in range(25)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 

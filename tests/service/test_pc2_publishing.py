@@ -19,11 +19,11 @@ from fix_pc2 import Assistant, assistant_of
 
 from skein.memory.v1 import history_pb2, memory_pb2, scores_pb2
 from skein_kit.settings import SettingInvalid
-from skein_pc2.curve import SERVER, Certificates, admitting, made
-from skein_pc2.publishing import DROPPED, Publisher
-from skein_pc2.router import Door, PortInUse
 from skein_pc2.settings import only_answers
 from skein_pc2.transport import listener as ports
+from skein_pc2.transport.curve import SERVER, Certificates, admitting, made
+from skein_pc2.transport.publisher import DROPPED, Publisher
+from skein_pc2.transport.router import Door, PortInUse
 
 if TYPE_CHECKING:
     import io

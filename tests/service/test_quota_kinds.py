@@ -15,14 +15,14 @@ from google.protobuf.struct_pb2 import Struct
 from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2
-from skein_cluster import registry
-from skein_kit import ids, postgres
-from skein_kit.migrate import migrate
+from skein_cluster import embedded, registry
+from skein_kit import ids
+from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skein_kit.postgres import Server
+    from skein_cluster.embedded.server import Server
 
 KINDS = ("blocks", "snapshots", "agent_states", "session_items")
 
@@ -165,7 +165,7 @@ BEFORE = """
 async def test_rows_from_before_they_were_counted_are_counted(server: Server, template: str) -> None:
     assert template
     database = TestDatabase(server, f"before_{uuid.uuid4().hex}")
-    await postgres.create_database(server, database.name)
+    await embedded.create_database(server, database.name)
     counting = next(one.number for one in registry.migrations() if one.name == "wait_and_order")
     earlier = [migration for migration in registry.migrations() if migration.number < counting]
     await migrate(database.url, earlier, registry.WITH_DATABASE)
@@ -198,4 +198,4 @@ async def test_rows_from_before_they_were_counted_are_counted(server: Server, te
     assert {(row["tenant_id"], row["kind"], row["amount"]) for row in found} == {
         (tenant_id, kind, number) for number, tenant_id in enumerate(tenants, 1) for kind in KINDS
     }
-    await postgres.drop_database(server, database.name)
+    await embedded.drop_database(server, database.name)

@@ -17,13 +17,13 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
-from skein_cluster import registry
-from skein_kit import ids, postgres
-from skein_kit.database import Database
+from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
+from skein_kit import ids
+from skein_kit.database.schema_migrations import migrate
+from skein_kit.database.transactions import Database
 from skein_kit.errors import QuotaExceeded
-from skein_kit.migrate import migrate
-from skein_kit.postgres import Server
-from skein_kit.quotas import Quotas
+from skein_kit.quotas.store import Quotas
 
 Quota = limits_pb2.Quota
 
@@ -259,7 +259,7 @@ async def test_rows_from_before_the_quotas_are_counted(server: Server, template:
     """A database at 0006 with rows, migrated: usage equals the counts."""
     assert template
     database = TestDatabase(server, f"before_{uuid.uuid4().hex}")
-    await postgres.create_database(server, database.name)
+    await embedded.create_database(server, database.name)
     before = [migration for migration in registry.migrations() if migration.number <= 6]
     await migrate(database.url, before, registry.WITH_DATABASE)
     tenants = [ids.new_id(ids.now()) for _ in range(2)]
@@ -309,4 +309,4 @@ async def test_rows_from_before_the_quotas_are_counted(server: Server, template:
         (tenants[1], "agents", 3),
     }
     assert forced
-    await postgres.drop_database(server, database.name)
+    await embedded.drop_database(server, database.name)

@@ -21,11 +21,11 @@ from grpc_status import rpc_status
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_tenancy.quotas import Allowance, Defaults
+from skein_tenancy.quotas.model import Allowance, Defaults
+from skein_tenancy.quotas.store import QuotaStore
 from skein_tenancy.settings import TenancySettings
-from skein_tenancy.store import QuotaStore
 
 LIST = tenancy_pb2.ListAgentsRequest()
 

@@ -9,9 +9,9 @@ from uuid import UUID
 import numpy as np
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import postings
 from skein_kit.ids import new_id, now
-from skein_recall.store.indexing import LEAST_KEPT
+from skein_kit.search_text import postings
+from skein_recall.index.store import LEAST_KEPT
 
 if TYPE_CHECKING:
     from fix_recall import Place

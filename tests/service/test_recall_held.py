@@ -299,3 +299,40 @@ async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(place: Pl
     async with asyncio.timeout(60):
         while (await place.ask(question)).dense_path == "held":
             await asyncio.sleep(0.05)
+
+
+async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_more(
+    cluster: Cluster, place: Place
+) -> None:
+    memory = memory_pb2.Memory(content="Likes tea.", subject_id="ann")
+    early = (await place.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+    (question,) = vectors(1, seed=31)
+    await place.ask_until_held(question)
+    blocker = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
+
+    async def purge(subject_id: str) -> None:
+        selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=subject_id))
+        await place.tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+
+    async def until_dropped() -> None:
+        while (await place.ask(question)).dense_path == "held":
+            await asyncio.sleep(0.05)
+
+    is_waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+    try:
+        async with asyncio.timeout(100):
+            held_up = blocker.transaction()
+            await held_up.start()
+            await blocker.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", UUID(early))
+            first = asyncio.create_task(purge("ann"))
+            while not await blocker.fetchval(is_waiting):
+                await asyncio.sleep(0.01)
+            await purge("bob")
+            await until_dropped()
+            await place.ask_until_held(question)
+            await held_up.rollback()
+            await first
+
+            await until_dropped()
+    finally:
+        await blocker.close()

@@ -16,13 +16,13 @@ import pytest
 from fix_database import TestDatabase
 from pgvector import HalfVector
 
-from skein_kit.database import Database
-from skein_kit.vectors import prepare_connection
-from skein_recall import held
-from skein_recall.held import MOST_NEW, Held
-from skein_recall.matrices import Shortlist, size_of
-from skein_recall.models import EmbeddingModel
-from skein_recall.store import HoldingStore
+from skein_kit.database.transactions import Database
+from skein_kit.search_text.vector_columns import prepare_connection
+from skein_recall.models.model import EmbeddingModel
+from skein_recall.vector_cache import cache
+from skein_recall.vector_cache.cache import MOST_NEW, Held
+from skein_recall.vector_cache.matrix import Shortlist, size_of
+from skein_recall.vector_cache.store import HoldingStore
 
 MODEL = EmbeddingModel(
     model="all-minilm-l6-v2",
@@ -374,7 +374,7 @@ async def test_what_is_too_much_for_the_loop_is_compared_beside_it(
         all_items = (await place.ask_until(tenant_id, 300)).item_ids
         at_once = await place.ask(tenant_id)
 
-        monkeypatch.setattr(held, limit, 0)
+        monkeypatch.setattr(cache, limit, 0)
         beside = await place.ask(tenant_id)
 
     assert at_once is not None

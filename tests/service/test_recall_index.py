@@ -14,13 +14,14 @@ from joserfc.jwk import OKPKey
 from prometheus_client import REGISTRY
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import postgres, postings
+from skein_cluster import embedded
+from skein_cluster.embedded.server import Server
 from skein_kit.ids import now
-from skein_kit.postgres import Server
-from skein_recall import embedder
+from skein_kit.search_text import postings
+from skein_recall.embedded_model import embedder
 from skein_recall.embedded_model.minilm import MiniLM
-from skein_recall.index import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, Failures, portions
-from skein_recall.vectors import Item
+from skein_recall.index.indexer import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, Failures, portions
+from skein_recall.providers.text_embedder import Item
 
 
 async def vectors_of(recall_alone: RecallAlone, item_id: str) -> int:
@@ -186,11 +187,11 @@ async def choking(server: Server, template: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(embedder, "MiniLM", Choking)
     monkeypatch.setattr(Choking, "chokes", True)
     name = f"choking_{uuid4().hex}"
-    await postgres.create_database(server, name, template)
+    await embedded.create_database(server, name, template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
     async with serving(server.url(user="postgres", database=name), key) as service:
         yield service
-    await postgres.drop_database(server, name)
+    await embedded.drop_database(server, name)
 
 
 async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(choking: RecallAlone, log: io.StringIO) -> None:

@@ -12,12 +12,12 @@ from fix_database import vacuum
 from pgvector import HalfVector
 
 from skein.memory.v1 import memory_pb2
+from skein_kit.database.named_queries import completed
 from skein_kit.ids import now
-from skein_kit.sql import completed
-from skein_kit.vectors import of_table
-from skein_recall.filters import Filter
+from skein_kit.search_text.vector_columns import of_table
+from skein_recall.queries import QUERIES
+from skein_recall.query.filter import Filter
 from skein_recall.store import prepare_connection
-from skein_recall.store.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,15 +9,15 @@ import numpy as np
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import postings
-from skein_kit.database import Database
+from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id, now
+from skein_kit.search_text import postings
 from skein_recall.store import Store, prepare_connection
 
 if TYPE_CHECKING:
     from fix_recall import Place
 
-    from skein_recall.store import Reading
+    from skein_recall.query.store import Reading
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()

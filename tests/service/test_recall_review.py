@@ -14,11 +14,11 @@ from fix_cluster import refused
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit import postings
 from skein_kit.ids import new_id, now
-from skein_recall.store import reading
-from skein_recall.store.indexing import LEAST_KEPT
-from skein_recall.store.reading import Reading
+from skein_kit.search_text import postings
+from skein_recall.index.store import LEAST_KEPT
+from skein_recall.query import store as reading
+from skein_recall.query.store import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

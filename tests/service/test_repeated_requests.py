@@ -18,7 +18,7 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_kit.database import NO_TENANT
+from skein_kit.database.transactions import NO_TENANT
 
 NOBODY = str(uuid.UUID(int=7))
 

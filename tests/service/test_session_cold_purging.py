@@ -323,7 +323,7 @@ async def test_a_worker_stores_sessions_of_its_tenant_alone(house: House) -> Non
 async def test_a_session_that_is_too_long_is_refused_and_passed_over_by_the_worker(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skein_session.store.cold_rows.MAX_MESSAGES", 2)
+    monkeypatch.setattr("skein_session.cold_storage.rows.MAX_MESSAGES", 2)
     await house.rule(30)
     async with house.sessions() as sessions:
         before = await sessions.put_away("long")

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from skein_kit.database.named_queries import Queries
 from skein_kit.ids import first_id, new_id, now
-from skein_kit.sql import Queries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth import own_accounts
-from skein_auth.attempts import Attempts, limits
+from skein_auth.accounts import self_service
+from skein_auth.accounts.self_service import OwnAccounts
+from skein_auth.attempts.model import Attempts, limits
+from skein_auth.attempts.store import AttemptStore
 from skein_auth.errors import SignUpClosed, TooManyAttempts
-from skein_auth.memberships import Invitation
-from skein_auth.own_accounts import OwnAccounts
 from skein_auth.settings import AuthSettings
-from skein_auth.store import AttemptStore
-from skein_kit.database import Database
+from skein_auth.tenancy.memberships import Invitation
+from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase
@@ -43,7 +43,7 @@ async def hashing(*_: object) -> str:
 async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_accounts, "client_address", lambda: "192.0.2.1")
+    monkeypatch.setattr(self_service, "client_address", lambda: "192.0.2.1")
     known, settings = Memberships(), AuthSettings(sign_ups_most=3)
     async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
         nothing: dict[str, Any] = dict.fromkeys(("store", "sign_ins", "one_time", "audit"))

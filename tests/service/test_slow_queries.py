@@ -21,13 +21,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import REGISTRY
 
-from skein_kit import observing, postgres
-from skein_kit.call import Call, working_for
-from skein_kit.database import Database
+from skein_cluster import embedded
+from skein_kit.calls.call import Call, working_for
+from skein_kit.database import query_observer
+from skein_kit.database.named_queries import Query
+from skein_kit.database.schema_migrations import migrate
+from skein_kit.database.transactions import Database
 from skein_kit.errors import DatabaseUnavailable, DeadlineExceeded
-from skein_kit.migrate import migrate
-from skein_kit.sql import Query
-from skein_kit.telemetry import TRACING
+from skein_kit.telemetry.metrics import TRACING
 
 ROOT = Path(__file__).parents[2]
 SECRET = "the okapi sleeps at noon"
@@ -112,10 +113,10 @@ async def test_postgres_s_own_log_has_the_same_name_with_the_service_and_no_valu
     folder = Path(tempfile.mkdtemp(prefix="skein-test-"))
     folder.chmod(0o711)
     try:
-        async with postgres.running_server(
+        async with embedded.running_server(
             folder / "pg", durable=False, settings={**settings, "log_min_duration_statement": "10ms"}
         ) as server:
-            await postgres.create_database(server, "skein")
+            await embedded.create_database(server, "skein")
             url = server.url(user="postgres", database="skein")
             connection = await asyncpg.connect(url)
             await connection.execute("CREATE ROLE skein_memory")
@@ -144,7 +145,7 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
         raise BrokenPipeError
 
     async with opened(database, 0.001) as pool:
-        monkeypatch.setattr(observing.log, "warning", closed, raising=False)
+        monkeypatch.setattr(query_observer.log, "warning", closed, raising=False)
         with pytest.raises(DatabaseUnavailable):
             async with pool.shared() as tx:
                 await tx.rows(SLOW, said=SECRET)

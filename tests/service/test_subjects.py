@@ -17,9 +17,9 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct, Value
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_tenancy.store.queries import QUERIES
-from skein_tenancy.store.subjects import matches
-from skein_tenancy.subjects import Wanted
+from skein_tenancy.queries import QUERIES
+from skein_tenancy.subjects.model import Wanted
+from skein_tenancy.subjects.store import matches
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase

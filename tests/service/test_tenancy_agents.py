@@ -15,7 +15,7 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.connecting import connect_keywords
+from skein_kit.database.connection_settings import connect_keywords
 
 
 def facts(**values: object) -> Struct:

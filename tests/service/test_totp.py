@@ -19,11 +19,11 @@ from fix_issuer import issuing
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.sealing import Sealer
+from skein_auth.encryption import Sealer
+from skein_auth.second_factor.model import Secret, recovery_codes, recovery_hash
 from skein_auth.settings import SystemKeys
-from skein_auth.totp import Secret, recovery_codes, recovery_hash
-from skein_kit.identity import Caller
-from skein_kit.requests import Once
+from skein_kit.idempotency.store import Once
+from skein_kit.identity.identity_token import Caller
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

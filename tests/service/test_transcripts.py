@@ -10,8 +10,8 @@ import pytest
 from fix_cluster import Tenant, refused
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.budgets import tokens_of_text
-from skein_session.windows import tokens_of
+from skein_kit.text.token_estimate import tokens_of_text
+from skein_session.transcripts.window import tokens_of
 
 
 async def append(tenant: Tenant, *contents: str, session_id: str = "s", **fields: Any) -> list[pb.Message]:

@@ -10,7 +10,7 @@ from fix_auth import auth_alone
 from fix_cluster import refused
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
-from skein_auth.keys import Key
+from skein_auth.api_keys.model import Key
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase

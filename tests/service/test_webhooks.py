@@ -20,8 +20,8 @@ from prometheus_client import REGISTRY
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
-from skein_memory import delivering
-from skein_memory.watches import signature_of
+from skein_memory.webhooks import sender
+from skein_memory.webhooks.model import signature_of
 
 MASTER_KEY = "11" * 32
 
@@ -343,7 +343,7 @@ async def test_a_worker_that_comes_too_late_takes_nothing_back(house: House, rec
 async def test_a_receiver_that_hangs_takes_nothing_back(
     house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 60.0)
     created = await house.watch(event_types=["memory_created"])
     for _ in range(12):
         await house.remember()

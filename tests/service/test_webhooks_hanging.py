@@ -12,7 +12,7 @@ from fix_database import all_told
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import watches_pb2 as pb
-from skein_memory import delivering
+from skein_memory.webhooks import sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from fix_memory import Alone
 
 EVENTS = 20
+NO_CONTENT = b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 @asynccontextmanager
-async def receiving(says: bytes, told: list[bytes]) -> AsyncIterator[str]:
+async def receiving(says: bytes | bytearray, told: list[bytes]) -> AsyncIterator[str]:
     """Listen, and answer byte by byte; what ends without a line's end is never finished."""
     over = asyncio.Event()
 
@@ -46,13 +48,13 @@ async def receiving(says: bytes, told: list[bytes]) -> AsyncIterator[str]:
 
 
 async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivering, "TIMEOUT_SECONDS", 5.0)
+    monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)
     asked: list[bytes] = []
     told: list[bytes] = []
     async with (
         receiving(b"", asked) as silent,
         receiving(b"HTTP/1.1 2", asked) as trickling,
-        receiving(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", told) as good,
+        receiving(NO_CONTENT, told) as good,
         alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
         alone.channel() as channel,
         alone.channel(system=True) as worker,
@@ -74,3 +76,51 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
     # Their destinations are left alone after a few attempts, and what is due there waits.
     assert 0 < len(asked) < 2 * EVENTS
     assert (answer.delivered_count, answer.failed_count, answer.due_count) == (EVENTS, len(asked), 0)
+
+
+async def test_a_destination_that_recovers_is_tried_although_others_fill_the_claim_at_its_retry_time(
+    alone: Alone,
+) -> None:
+    answer, good_calls, failing_calls = bytearray(UNAVAILABLE), list[bytes](), list[bytes]()
+    async with (
+        receiving(NO_CONTENT, good_calls) as good,
+        receiving(answer, failing_calls) as failing,
+        alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{good} {failing}"),
+        alone.channel() as channel,
+        alone.channel(system=True) as worker,
+    ):
+        watches = history_pb2_grpc.HistoryServiceStub(channel)
+        memories = memory_pb2_grpc.MemoryServiceStub(channel)
+        upkeep = memory_pb2_grpc.UpkeepServiceStub(worker)
+
+        async def watch(origin: str) -> str:
+            created = pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
+            return (await watches.CreateWatch(pb.CreateWatchRequest(watch=created))).watch.watch_id
+
+        async def remember(count: int) -> None:
+            for number in range(count):
+                memory = memory_pb2.Memory(content=f"bread {number}")
+                await memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+        async def deliver(limit: int) -> memory_pb2.DeliverWebhooksResponse:
+            return await upkeep.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
+
+        await watch(good)
+        await remember(1)
+        watch_id = await watch(failing)
+        await remember(3)
+        await all_told(alone.database.server)
+        # Three of each are tried: the good one has an older one left, and the failing one is left alone.
+        await deliver(6)
+        asked = len(good_calls), len(failing_calls)
+        answer[:] = NO_CONTENT
+        failed = (await watches.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries
+        await watches.RetryDelivery(pb.RetryDeliveryRequest(delivery_id=failed[0].delivery_id))
+
+        await deliver(1)
+        asked_next = len(good_calls), len(failing_calls)
+        await deliver(1)
+
+    assert asked == (3, 3)
+    assert asked_next == (4, 3)
+    assert len(failing_calls) == 4

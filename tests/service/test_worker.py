@@ -13,12 +13,12 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster import registry
+from skein_kit.host.process import running
 from skein_kit.ids import month_of, months_later, now
-from skein_kit.service import running
 from skein_kit.settings import ProcessSettings
-from skein_kit.telemetry import READY
-from skein_worker.jobs import ONCE, UPKEEP
-from skein_worker.queue import Job, Queue
+from skein_kit.telemetry.metrics import READY
+from skein_worker.job_queue.job_queue import Job, Queue
+from skein_worker.rounds.jobs import ONCE, UPKEEP
 from skein_worker.service import SERVICE
 
 if TYPE_CHECKING:

@@ -15,15 +15,14 @@ import asyncpg
 import pytest
 from prometheus_client import REGISTRY
 
-from skein_cluster import registry
-from skein_kit import postgres
-from skein_kit.connecting import connect_keywords, role_of
-from skein_kit.database import Database
-from skein_kit.migrate import OWNER, migrate
-from skein_kit.postgres.account import Account
-from skein_kit.postgres.binaries import programs
-from skein_worker.measuring import Measuring
-from skein_worker.store import Store
+from skein_cluster import embedded, registry
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.binaries import programs
+from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.schema_migrations import OWNER, migrate
+from skein_kit.database.transactions import Database
+from skein_worker.job_queue.store import Store
+from skein_worker.measure.measurements import Measuring
 
 PATIENCE_SECONDS = 60.0
 ARCHIVED = {
@@ -39,7 +38,7 @@ ARCHIVED = {
 class Measured:
     """A migrated database, the superuser's connection to it, and the worker's look."""
 
-    server: postgres.Server
+    server: embedded.Server
     url: str
     superuser: asyncpg.Connection[asyncpg.Record]
     measuring: Measuring
@@ -65,8 +64,8 @@ async def measured() -> AsyncIterator[Measured]:
     folder = Path(tempfile.mkdtemp(prefix="skein-test-"))
     folder.chmod(0o711)
     try:
-        async with postgres.running_server(folder / "pg", durable=False, settings=ARCHIVED) as server:
-            await postgres.create_database(server, "skein")
+        async with embedded.running_server(folder / "pg", durable=False, settings=ARCHIVED) as server:
+            await embedded.create_database(server, "skein")
             url = server.url(user="postgres", database="skein")
             await migrate(url, registry.migrations(), registry.WITH_DATABASE)
             superuser = await asyncpg.connect(url)

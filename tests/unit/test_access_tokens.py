@@ -13,8 +13,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from skein_auth.access_tokens import AccessTokens, Bearer
-from skein_kit.database import NO_TENANT
+from skein_auth.signing.access_tokens import AccessTokens, Bearer
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
 
 ISSUER = "https://skein.example"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_memory.activation import CARRIED, activated
+from skein_memory.graph.activation import CARRIED, activated
 
 Links = list[tuple[int, int, str, float]]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_auth.keys import PREFIX, Key
-from skein_kit.database import NO_TENANT
+from skein_auth.api_keys.model import PREFIX, Key
+from skein_kit.database.transactions import NO_TENANT
 
 TENANT = uuid.UUID("01a1fc11-c5a3-7be6-ab82-eb8af43be1c4")
 KEY_ID = uuid.UUID("01a1fc11-c5aa-7fac-9c12-d766ff7582c6")

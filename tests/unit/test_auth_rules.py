@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_auth import permissions
-from skein_auth.identities import NOBODY, Stored
-from skein_auth.keys import Key
-from skein_auth.sealing import SealBroken, Sealer
+from skein_auth.api_keys.model import Key
+from skein_auth.encryption import SealBroken, Sealer
+from skein_auth.exchange.authenticator import NOBODY, Stored
 from skein_auth.settings import AuthSettings, SystemKeys
-from skein_kit.access import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionWidened
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.settings import SettingInvalid
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from joserfc.jwk import OKPKey
 
-from skein_auth.signed import LEAST_SECONDS, Signed
-from skein_kit.identity import LIFETIME_SECONDS, Caller
+from skein_auth.signing.identity_cache import LEAST_SECONDS, Signed
+from skein_kit.identity.identity_token import LIFETIME_SECONDS, Caller
 
 AT = 1_800_000_000.0
 

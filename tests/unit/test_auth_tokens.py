@@ -10,7 +10,7 @@ import pytest
 from joserfc.jwk import OKPKey
 
 from skein_kit.errors import CredentialExpired, CredentialInvalid, DatabaseUnavailable
-from skein_kit.identity import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 
 CALLER = Caller(principal="api_key:1", tenant_id=uuid.uuid4(), permissions=frozenset({"memory.read"}), agent_id="voice")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from skein_cluster.backups import choosing, cold, retention
-from skein_cluster.backups.archive import Archive
-from skein_cluster.backups.folder import Backup, Folder
-from skein_cluster.backups.source import source
-from skein_cluster.exits import Failure
+from skein_cluster.backup import cold_storage, retention, selection
+from skein_cluster.backup.repository import Backup, Folder
+from skein_cluster.backup.source import source
+from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.cli.exit_codes import Failure
 
 SEGMENT_BYTES = 1 << 24
 MORNING = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -143,12 +143,12 @@ async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(
     add_history(folder, 2, (1, place(4, 0.5)))
     log, every = Archive(folder, SEGMENT_BYTES), [early, late, again]
 
-    assert choosing.newest(log, every, 1, None) == late
-    assert choosing.newest(log, every, 2, None) == again
+    assert selection.newest(log, every, 1, None) == late
+    assert selection.newest(log, every, 2, None) == again
     # Of before this moment is the late one too, and it does not lead there.
-    assert choosing.newest(log, every, 2, MORNING + timedelta(hours=3)) == early
+    assert selection.newest(log, every, 2, MORNING + timedelta(hours=3)) == early
     with pytest.raises(Failure, match="Nothing leads to timeline 3; there are 1, 2"):
-        await choosing.timeline(log, every, 3)
+        await selection.timeline(log, every, 3)
 
 
 def test_nothing_is_removed_while_somebody_restores(folder: Folder) -> None:
@@ -171,11 +171,11 @@ def test_half_a_file_of_cold_storage_does_not_stay(folder: Folder) -> None:
 def test_copies_of_cold_storage_are_their_owner_s_alone(folder: Folder, tmp_path: Path) -> None:
     file = tmp_path / "data" / "archives" / "memory" / "tenant" / "letters-0123456789abcdef.jsonl.gz"
     environment = {"SKEIN_DATA_DIR": str(tmp_path / "data")}
-    file = cold.places(environment)["memory"] / "tenant" / file.name
+    file = cold_storage.places(environment)["memory"] / "tenant" / file.name
     file.parent.mkdir(parents=True)
     file.write_bytes(b"packed")
 
-    names = cold.collect(folder, environment)
+    names = cold_storage.collect(folder, environment)
 
     assert names == {f"memory/tenant/{file.name}"}
     made = [folder.cold, *folder.cold.rglob("*")]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_memory import block_text
-from skein_memory.blocks import Block, BlockDraft, former
+from skein_memory.blocks import text as block_text
+from skein_memory.blocks.model import Block, BlockDraft, former
 from skein_memory.errors import BlockLineMissing, BlockTextNotUnique, BlockVariableMissing
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)

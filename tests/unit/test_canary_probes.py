@@ -6,11 +6,11 @@ import re
 
 from google.protobuf import descriptor_pool
 
-import skein_gateway.forwarding  # noqa: F401 - loads the whole public contract.
-from skein_kit.access import PUBLIC_SERVICES, RULES
+import skein_gateway.public_methods.forwarder  # noqa: F401 - loads the whole public contract.
 from skein_kit.canary import A, B
-from skein_worker.canary.planting import Things
+from skein_kit.identity.permissions import PUBLIC_SERVICES, RULES
 from skein_worker.canary.probes import EXEMPT, PROBES
+from skein_worker.canary.synthetic_data import Things
 
 GATEWAY = "skein.gateway.v1.GatewayService"
 # What begins so changes something. A new verb is a reading one until it is written here.

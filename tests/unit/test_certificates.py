@@ -8,8 +8,8 @@ from cryptography import x509
 from fix_tls import Certificates, made_in
 from prometheus_client import REGISTRY
 
-from skein_kit.mutual import Mutual
-from skein_kit.tls import Tls
+from skein_kit.tls.mutual_tls import Mutual
+from skein_kit.tls.server_tls import Tls
 
 if TYPE_CHECKING:
     from pathlib import Path

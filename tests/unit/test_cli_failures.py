@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from skein_client.connection import NotConfigured
 from skein_client.errors import Internal, InvalidArgument, SkeinError, Unavailable, Violation
-from skein_cluster.exits import MEANINGS, Exit, Failure
-from skein_cluster.failures import failure_of
+from skein_cluster.cli.error_messages import failure_of
+from skein_cluster.cli.exit_codes import MEANINGS, Exit, Failure
+from skein_cluster.embedded.errors import DataDirInUse
 from skein_cluster.main import COMMANDS, skein
-from skein_kit.migrate import MigrationRefused
-from skein_kit.postgres import DataDirInUse
-from skein_kit.service import NotReady, PortTaken
+from skein_kit.database.schema_migrations import MigrationRefused
+from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
 
 

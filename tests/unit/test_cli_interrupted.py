@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fix_cluster import test_environment
 from fix_command import start
 
-from skein_cluster.exits import Exit
+from skein_cluster.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ import pytest
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_cluster.transfer.locomo import read_locomo
-from skein_cluster.transfer.records import FIELDS, Kind, Record, RecordInvalid, Unreadable, line_of, parse, read_jsonl
+from skein_cluster.importers.locomo import read_locomo
+from skein_cluster.importers.records import FIELDS, Kind, Record, RecordInvalid, Unreadable, line_of, parse, read_jsonl
 
 
 def line(**values: Any) -> str:

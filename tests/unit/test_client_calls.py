@@ -23,11 +23,11 @@ from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_client import requests
-from skein_client.calls import REQUEST_ID_KEY, SyncChannel
+from skein_client import request_messages
+from skein_client.channels import REQUEST_ID_KEY, SyncChannel
 from skein_client.connection import Connection
-from skein_client.retries import RetryPolicy, is_read
-from skein_kit.access import RULES
+from skein_client.retry import RetryPolicy, is_read
+from skein_kit.identity.permissions import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,7 +164,7 @@ def test_calls_that_share_an_id_in_the_logs_each_have_their_effect(other: Other)
 
 @pytest.mark.parametrize("one", ["Anna prefers tea", pb.Memory(content="Anna prefers tea")])
 def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
-    request = requests.remember(one, session_pb2.Message(content="hello"), "s", "")
+    request = request_messages.remember(one, session_pb2.Message(content="hello"), "s", "")
 
     assert [memory.content for memory in request.memories] == ["Anna prefers tea"]
     assert [message.content for message in request.messages] == ["hello"]
@@ -173,12 +173,12 @@ def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
 @pytest.mark.parametrize("role", ["User", "MESSAGE_ROLE_USER", "", "bot", None])
 def test_an_unknown_role_is_refused_with_those_there_are(role: str | None) -> None:
     with pytest.raises(ValueError, match="user, assistant, system, tool"):
-        requests.message({"role": role, "content": "Hello"})
+        request_messages.message({"role": role, "content": "Hello"})
 
 
 def test_a_text_among_messages_is_no_list_of_letters() -> None:
     with pytest.raises(TypeError, match="who speaks"):
-        requests.remember((), cast("Any", "Hello"), "s", "")
+        request_messages.remember((), cast("Any", "Hello"), "s", "")
 
 
 def test_a_violation_of_the_whole_request_names_no_field() -> None:

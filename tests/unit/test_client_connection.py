@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skein_client import NotConfigured
-from skein_client.calls import options
+from skein_client.channels import options
 from skein_client.connection import Connection
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from skein_client.errors import DeadlineExceeded, SkeinError, Unavailable
-from skein_client.retries import Interruptions, RetryPolicy
+from skein_client.retry import Interruptions, RetryPolicy
 
 
 class Clock:

@@ -13,9 +13,9 @@ from fix_tls import made_in
 
 from skein_cluster import registry
 from skein_cluster.commands.config import REDACTED
-from skein_cluster.configuration import catalog
-from skein_cluster.configuration.checking import problems
-from skein_cluster.configuration.names import refuse_unknown, unknown
+from skein_cluster.config import catalog
+from skein_cluster.config.check import problems
+from skein_cluster.config.unknown_settings import refuse_unknown, unknown
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from skein_gateway.console.differing import marked
+from skein_gateway.console.text_diff import marked
 
 
 def test_the_words_that_the_other_lacks_are_marked() -> None:

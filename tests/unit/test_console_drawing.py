@@ -7,8 +7,8 @@ import random
 import pytest
 
 from skein.memory.v1 import memory_pb2
-from skein_gateway.console.drawing import drawn
-from skein_gateway.console.visiting import KEY_SECONDS, Keys, ours
+from skein_gateway.console.graph_layout import drawn
+from skein_gateway.console.visitors import KEY_SECONDS, Keys, ours
 
 
 def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:

@@ -7,9 +7,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from skein_recall.deferring import MOST_CHARACTERS, MOST_ITEMS, PORTION_CHARACTERS, SHORT_CHARACTERS, Deferred
-from skein_recall.index import PORTION_ITEMS
-from skein_recall.vectors import Item
+from skein_recall.index.embedding_queue import (
+    MOST_CHARACTERS,
+    MOST_ITEMS,
+    PORTION_CHARACTERS,
+    SHORT_CHARACTERS,
+    Deferred,
+)
+from skein_recall.index.indexer import PORTION_ITEMS
+from skein_recall.providers.text_embedder import Item
 
 A, B = uuid4(), uuid4()
 

@@ -4,11 +4,11 @@ import dataclasses
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from skein_auth import device_grants
-from skein_auth.device_grants import Device, DeviceState, Poll
-from skein_auth.grants import NOTHING, Fault, Now, SignIn, Step, Successors, Terms
-from skein_auth.sign_ins import Luck
-from skein_kit.tokens import Token
+from skein_auth.auth_sessions.auth_sessions import Luck
+from skein_auth.auth_sessions.model import NOTHING, Fault, Now, SignIn, Step, Successors, Terms
+from skein_auth.oauth import device_model
+from skein_auth.oauth.device_model import Device, DeviceState, Poll
+from skein_kit.identity.bearer_token import Token
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 SCOPES = frozenset({"memory.read"})
@@ -37,7 +37,7 @@ def grant(revoke_time: datetime | None = None) -> SignIn:
 
 
 def waiting(**changes: object) -> tuple[Device, Token]:
-    token = Token.made(device_grants.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
+    token = Token.made(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
     device = Device(
         device_code_id=token.token_id,
         secret_hash=token.secret_hash(),
@@ -52,7 +52,7 @@ def waiting(**changes: object) -> tuple[Device, Token]:
 
 
 def asked(device: Device, token: Token, seconds: float, client_id: str = "tv") -> Poll:
-    found = device_grants.poll(device, token, client_id, (), after(seconds).at, GRACE)
+    found = device_model.poll(device, token, client_id, (), after(seconds).at, GRACE)
     assert isinstance(found, Poll)
     return found
 
@@ -110,29 +110,29 @@ def test_a_device_learns_of_a_no_and_of_its_end() -> None:
 
 def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
-    guessed = Token.made(device_grants.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
+    guessed = Token.made(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
     at = after(1).at
 
-    assert device_grants.poll(device, token, "radio", (), at, GRACE) is Fault.INVALID
-    assert device_grants.poll(device, guessed, "tv", (), at, GRACE) is Fault.INVALID
-    assert device_grants.poll(None, token, "tv", (), at, GRACE) is Fault.INVALID
-    assert device_grants.poll(device, token, "tv", ("https://else.example",), at, GRACE) is Fault.TARGET
+    assert device_model.poll(device, token, "radio", (), at, GRACE) is Fault.INVALID
+    assert device_model.poll(device, guessed, "tv", (), at, GRACE) is Fault.INVALID
+    assert device_model.poll(None, token, "tv", (), at, GRACE) is Fault.INVALID
+    assert device_model.poll(device, token, "tv", ("https://else.example",), at, GRACE) is Fault.TARGET
 
 
 def test_a_revoked_approval_lets_no_device_in() -> None:
     live, revoked = grant(), grant(revoke_time=START)
     _, token = waiting()
 
-    assert device_grants.let_in(live, None, token, (), after(1), refreshes=True).issue is not None
-    assert device_grants.let_in(revoked, None, token, (), after(1), refreshes=True) == Step(fault=Fault.INVALID)
+    assert device_model.let_in(live, None, token, (), after(1), refreshes=True).issue is not None
+    assert device_model.let_in(revoked, None, token, (), after(1), refreshes=True) == Step(fault=Fault.INVALID)
 
 
 def test_a_device_that_asks_again_gets_the_same_refresh_token_and_changes_nothing() -> None:
     _, token = waiting()
-    first = device_grants.let_in(grant(), None, token, (), after(1), refreshes=True)
+    first = device_model.let_in(grant(), None, token, (), after(1), refreshes=True)
     assert first.issue is not None
 
-    again = device_grants.let_in(first.issue.sign_in, first.changes.refresh_token, token, (), after(2), refreshes=True)
+    again = device_model.let_in(first.issue.sign_in, first.changes.refresh_token, token, (), after(2), refreshes=True)
 
     assert again.issue is not None
     assert (again.issue.refresh, again.issue.is_first) == (first.issue.refresh, False)
@@ -143,10 +143,10 @@ def test_a_device_that_renewed_its_tokens_gets_none_for_its_code_and_loses_none(
     _, token = waiting()
     _, other = waiting()
     other = dataclasses.replace(other, secret=b"e" * 32)
-    renewed = device_grants.let_in(grant(), None, other, (), after(1), refreshes=True)
+    renewed = device_model.let_in(grant(), None, other, (), after(1), refreshes=True)
     assert renewed.issue is not None
 
-    again = device_grants.let_in(
+    again = device_model.let_in(
         renewed.issue.sign_in, renewed.changes.refresh_token, token, (), after(2), refreshes=True
     )
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skein_recall.embedded_model.batching import (
+from skein_recall.embedded_model.batcher import (
     BACKLOG_LANE_TEXTS,
     BATCH_TOKENS,
     SMALL_LANE_TEXTS,
@@ -26,8 +26,8 @@ from skein_recall.embedded_model.batching import (
     EmbedderBusy,
 )
 from skein_recall.embedded_model.build_graph import graph_bytes
+from skein_recall.embedded_model.embedder import CACHED_QUERIES, CHUNK_TOKENS, READ_CHARACTERS, Embedder, EmbedderClosed
 from skein_recall.embedded_model.minilm import BLOCK, GRAPH, MiniLM, ModelUnavailable, Rounded, Weights
-from skein_recall.embedder import CACHED_QUERIES, CHUNK_TOKENS, READ_CHARACTERS, Embedder, EmbedderClosed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -493,7 +493,7 @@ def test_weights_laid_out_differently_are_refused(monkeypatch: pytest.MonkeyPatc
 def test_serving_imports_no_training_framework() -> None:
     program = """
 import asyncio, sys
-from skein_recall.embedder import Embedder
+from skein_recall.embedded_model.embedder import Embedder
 
 async def main():
     async with Embedder.load() as embedder:

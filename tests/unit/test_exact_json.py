@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import exact_json, json_fields, json_structs, marked_numbers
 from skein_kit.errors import FieldInvalid
+from skein_kit.json_values import exact, fields, number_marks, structs
 
 NUMBERS = (
     st.integers(min_value=-(10**300), max_value=10**300)
@@ -30,55 +30,55 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 @given(OBJECTS)
 def test_what_is_written_is_read_equal(value: dict[str, Any]) -> None:
-    assert exact_json.parse(exact_json.written(value)) == value
-    assert exact_json.loads(exact_json.canonical(value)) == value
+    assert exact.parse(exact.written(value)) == value
+    assert exact.loads(exact.canonical(value)) == value
 
 
 @given(OBJECTS)
 def test_a_struct_agrees_with_the_text_that_it_is_rounded_from(value: dict[str, Any]) -> None:
     memory = pb.Memory()
 
-    json_fields.set_value(memory, "data", value)
-    json_fields.complete(memory)
+    fields.set_value(memory, "data", value)
+    fields.complete(memory)
 
-    assert json_fields.value_of(memory, "data") == value
+    assert fields.value_of(memory, "data") == value
 
 
 @given(OBJECTS)
 @example({"a": 2**53 + 1, "b": Decimal(19287566101054270)})
 def test_marked_numbers_survive_a_struct(value: dict[str, Any]) -> None:
     memory = pb.Memory()
-    memory.data.update(marked_numbers.marked(value))
+    memory.data.update(number_marks.marked(value))
 
-    marked_numbers.write_texts(memory)
+    number_marks.write_texts(memory)
 
     if memory.data_json:
-        assert exact_json.loads(memory.data_json) == value
+        assert exact.loads(memory.data_json) == value
     else:
-        assert json_structs.agrees(memory.data, value)
+        assert structs.agrees(memory.data, value)
 
 
 @given(OBJECTS)
 def test_json_goes_through_a_message_and_back(value: dict[str, Any]) -> None:
     memory = pb.Memory()
 
-    json_fields.from_values({"content": "x", "data": value, "confidence": Decimal("0.5")}, memory)
-    found = json_fields.to_values(memory, with_texts=False)
+    fields.from_values({"content": "x", "data": value, "confidence": Decimal("0.5")}, memory)
+    found = fields.to_values(memory, with_texts=False)
 
     assert found == {"content": "x", "data": value, "confidence": 0.5}
 
 
 def test_true_is_not_one() -> None:
-    assert not exact_json.equal('{"a": true}', '{"a": 1}')
-    assert exact_json.equal('{"a": 1.0, "b": 2}', '{"b": 2, "a": 1}')
+    assert not exact.equal('{"a": true}', '{"a": 1}')
+    assert exact.equal('{"a": 1.0, "b": 2}', '{"b": 2, "a": 1}')
 
 
 def test_spaces_do_not_count_towards_the_size_of_a_text() -> None:
-    text = '{"a":"' + "x" * (exact_json.MAX_JSON_BYTES - 8) + '"}'
+    text = '{"a":"' + "x" * (exact.MAX_JSON_BYTES - 8) + '"}'
 
-    assert exact_json.parse(text.replace(":", ":" + " " * 1000)) == exact_json.parse(text)
-    with pytest.raises(exact_json.JsonInvalid):
-        exact_json.parse(text.replace("x", "xx", 1))
+    assert exact.parse(text.replace(":", ":" + " " * 1000)) == exact.parse(text)
+    with pytest.raises(exact.JsonInvalid):
+        exact.parse(text.replace("x", "xx", 1))
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_spaces_do_not_count_towards_the_size_of_a_text() -> None:
 )
 def test_a_number_has_one_spelling_in_replies(number: str, spelled: str) -> None:
     """The database writes numbers in a form of its own; a reply that repeats a request has the same."""
-    assert exact_json.canonical(exact_json.loads(f"[{number}]")) == f"[{spelled}]"
+    assert exact.canonical(exact.loads(f"[{number}]")) == f"[{spelled}]"
 
 
 def test_an_empty_object_is_set() -> None:
     memory = pb.Memory(data_json="{}")
 
-    json_fields.complete(memory)
+    fields.complete(memory)
 
     assert memory.HasField("data")
 
@@ -109,7 +109,7 @@ def test_a_place_in_a_list_is_named() -> None:
     request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(), pb.Memory(metadata_json="[]")])
 
     with pytest.raises(FieldInvalid) as caught:
-        json_fields.complete(request)
+        fields.complete(request)
 
     assert caught.value.violations == (("memories[1].metadata_json", "is not the JSON of an object"),)
 
@@ -119,32 +119,32 @@ def test_a_truth_value_beside_a_number_is_a_disagreement() -> None:
     struct.update({"a": True})
 
     with pytest.raises(FieldInvalid):
-        json_fields.complete(pb.Memory(data=struct, data_json='{"a":1}'))
+        fields.complete(pb.Memory(data=struct, data_json='{"a":1}'))
 
 
 @pytest.mark.parametrize(
     "number", ["1e-9999999999", "1e9999999999", "0e9999999999999999999999", "1e99999", "-1E-99999"]
 )
-@pytest.mark.parametrize("read", [exact_json.loads, exact_json.loads_mixed])
+@pytest.mark.parametrize("read", [exact.loads, exact.loads_mixed])
 def test_a_number_with_an_extreme_exponent_is_refused_before_it_is_written_out(read: Any, number: str) -> None:
     value = read(f'{{"n": {number}}}')
 
-    with pytest.raises(exact_json.JsonInvalid):
-        exact_json.written(value)
+    with pytest.raises(exact.JsonInvalid):
+        exact.written(value)
     with suppress(ValueError):
-        assert len(exact_json.dumps(exact_json.exactly(value))) < 100
+        assert len(exact.dumps(exact.exactly(value))) < 100
 
 
-@pytest.mark.parametrize("read", [exact_json.loads, exact_json.loads_mixed, exact_json.parse])
+@pytest.mark.parametrize("read", [exact.loads, exact.loads_mixed, exact.parse])
 def test_json_has_no_infinities_and_no_nan(read: Any) -> None:
     for constant in ("NaN", "Infinity", "-Infinity"):
-        with pytest.raises(exact_json.JsonInvalid):
+        with pytest.raises(exact.JsonInvalid):
             read(f'{{"n": {constant}}}')
 
 
 @pytest.mark.parametrize("number", ["1e-00000001", "1E+000000002", "1e0", "25e00"])
 def test_leading_zeros_of_an_exponent_say_nothing(number: str) -> None:
-    (value,) = exact_json.parse(f"[{number}]")
+    (value,) = exact.parse(f"[{number}]")
 
     assert value == Decimal(number)
 
@@ -154,6 +154,6 @@ def test_a_text_that_is_null_or_empty_says_nothing(empty: str | None) -> None:
     values = {"content": "x", "dataJson": empty, "data": {"n": 9007199254740993}}
     message = pb.Memory()
 
-    json_fields.from_values(values, message)
+    fields.from_values(values, message)
 
-    assert exact_json.loads(message.data_json) == {"n": 9007199254740993}
+    assert exact.loads(message.data_json) == {"n": 9007199254740993}

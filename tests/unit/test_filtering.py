@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_kit.errors import FilterFieldUnknown, FilterInvalid
-from skein_kit.filtering import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, holds, read, written
-from skein_kit.filtering.fields import OVERFLOW, importance_of, priority_of, properties_of, property_text
+from skein_kit.filters.evaluator import holds
+from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, written
+from skein_kit.filters.fields import OVERFLOW, importance_of, priority_of, properties_of, property_text
+from skein_kit.filters.parser import read
 
 READ: list[tuple[str, Expression]] = [
     ("type = fact", Compare(("type",), "=", "fact")),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from skein_gateway.challenges import headers_of
-from skein_gateway.oauth.entry import problem_of
+from skein_gateway.identity.challenges import headers_of
+from skein_gateway.oauth.request_handler import problem_of
 from skein_kit import errors
 
 LIST = "/skein.memory.v1.MemoryService/ListMemories"

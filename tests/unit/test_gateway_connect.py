@@ -8,19 +8,19 @@ from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_gateway import connect
+from skein_gateway.connect import codec
 from skein_kit import errors
 
 
 def test_a_message_is_read_by_either_spelling_of_its_fields() -> None:
     for name in ("requestId", "request_id"):
-        message = connect.read_json(f'{{"{name}": "r"}}'.encode(), pb.CreateMemoryRequest)
+        message = codec.read_json(f'{{"{name}": "r"}}'.encode(), pb.CreateMemoryRequest)
 
         assert message == pb.CreateMemoryRequest(request_id="r")
 
 
 def test_an_empty_body_is_an_empty_message() -> None:
-    assert connect.read_json(b"", pb.CreateMemoryRequest) == pb.CreateMemoryRequest()
+    assert codec.read_json(b"", pb.CreateMemoryRequest) == pb.CreateMemoryRequest()
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_an_empty_body_is_an_empty_message() -> None:
 )
 def test_what_is_not_the_message_is_refused(body: bytes) -> None:
     with pytest.raises(errors.FieldInvalid):
-        connect.read_json(body, pb.CreateMemoryRequest)
+        codec.read_json(body, pb.CreateMemoryRequest)
 
 
 def test_a_refusal_says_what_is_wrong_with_the_json() -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
-        connect.read_json(b'{"memory": {"contnt": "tea"}}', pb.CreateMemoryRequest)
+        codec.read_json(b'{"memory": {"contnt": "tea"}}', pb.CreateMemoryRequest)
 
     assert '"contnt"' in caught.value.violations[0][1]
 
@@ -67,7 +67,7 @@ def test_a_refusal_says_what_is_wrong_with_the_json() -> None:
 )
 def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
-        connect.read_json(body.encode(), pb.CreateMemoryRequest)
+        codec.read_json(body.encode(), pb.CreateMemoryRequest)
 
     assert caught.value.violations[0][0] == field
 
@@ -75,7 +75,7 @@ def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) ->
 @pytest.mark.parametrize("value", ["[]", '""', "[1]", '["subjectId"]', "0", "false", '"tea"', "[{}]"])
 def test_what_is_no_object_is_no_message(value: str) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
-        connect.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
+        codec.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
 
     assert caught.value.violations == (("filter", "is not a JSON object"),)
 
@@ -105,7 +105,7 @@ def test_a_field_that_is_there_more_than_once_is_refused_by_its_name(
     body: str, kind: type[Message], field: str
 ) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
-        connect.read_json(body.encode(), kind)
+        codec.read_json(body.encode(), kind)
 
     assert caught.value.violations[0][0] == field
 
@@ -113,24 +113,24 @@ def test_a_field_that_is_there_more_than_once_is_refused_by_its_name(
 def test_keys_of_free_form_values_are_no_spellings_of_one_another() -> None:
     body = b'{"memory": {"metadata": {"pageSize": 1, "page_size": 2}}}'
 
-    message = connect.read_json(body, pb.CreateMemoryRequest)
+    message = codec.read_json(body, pb.CreateMemoryRequest)
 
     assert isinstance(message, pb.CreateMemoryRequest)
     assert dict(message.memory.metadata) == {"pageSize": 1, "page_size": 2}
 
 
 def test_null_leaves_a_message_out() -> None:
-    assert connect.read_json(b'{"filter": null}', pb.ListMemoriesRequest) == pb.ListMemoriesRequest()
+    assert codec.read_json(b'{"filter": null}', pb.ListMemoriesRequest) == pb.ListMemoriesRequest()
 
 
 def test_text_is_written_as_it_is() -> None:
-    assert connect.written_json(pb.Memory(content="Grüße, 茶")) == '{"content": "Grüße, 茶"}'.encode()
+    assert codec.written_json(pb.Memory(content="Grüße, 茶")) == '{"content": "Grüße, 茶"}'.encode()
 
 
 def test_an_error_tells_its_code_sentence_and_details() -> None:
     refusal = errors.ContentTooLong(violations=[("memory.content", "is long")], limit=10)
 
-    status, body = connect.error(refusal.status())
+    status, body = codec.error(refusal.status())
 
     told = json.loads(body)
     assert status == 400
@@ -150,24 +150,24 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
 def test_every_code_has_an_http_status_and_a_name(code: grpc.StatusCode) -> None:
     refusal = type("Made", (errors.Refusal,), {"code": code, "reason": "MADE"})()
 
-    status, body = connect.error(refusal.status())
+    status, body = codec.error(refusal.status())
 
     assert 400 <= status < 600
     assert json.loads(body)["code"].replace("canceled", "cancelled") == code.name.lower()
 
 
 def test_a_time_limit_is_read_in_milliseconds() -> None:
-    assert connect.time_limit({"connect-timeout-ms": "1500"}) == 1.5
-    assert connect.time_limit({}) is None
+    assert codec.time_limit({"connect-timeout-ms": "1500"}) == 1.5
+    assert codec.time_limit({}) is None
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon", "12345678901"])
 def test_a_time_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(errors.FieldInvalid):
-        connect.time_limit({"connect-timeout-ms": text})
+        codec.time_limit({"connect-timeout-ms": text})
 
 
 def test_another_version_of_the_protocol_is_refused() -> None:
-    connect.check_version({"connect-protocol-version": "1"})
+    codec.check_version({"connect-protocol-version": "1"})
     with pytest.raises(errors.FieldInvalid):
-        connect.check_version({"connect-protocol-version": "2"})
+        codec.check_version({"connect-protocol-version": "2"})

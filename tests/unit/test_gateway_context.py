@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skein_gateway.context import Context, Item, Kind, Style, pack
-from skein_gateway.words import ELLIPSIS, normal, terms_of
-from skein_kit.budgets import tokens_of_text
+from skein_gateway.context.model import Context, Item, Kind, Style, pack
+from skein_gateway.recall.text_match import ELLIPSIS, normal, terms_of
+from skein_kit.text.token_estimate import tokens_of_text
 
 AT = datetime(2026, 5, 1, 14, 5, tzinfo=UTC)
 NUMBER = re.compile(r"^(?:- )?\[(\d+)\] ", re.MULTILINE)

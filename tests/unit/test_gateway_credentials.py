@@ -18,16 +18,17 @@ from joserfc import jwt
 from joserfc.jwk import OKPKey, RSAKey
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_auth import signing, tenants
-from skein_gateway import credentials
-from skein_gateway.credentials import Credentials
-from skein_gateway.recognition import Recognition, RecognitionKeys, Recognizer
-from skein_gateway.sources import SOURCE_RATE
-from skein_kit import identity
-from skein_kit.call import Call, current
+from skein_auth.signing import keyring as signing
+from skein_auth.tenancy import tenants
+from skein_gateway.identity import credential_cache as credentials
+from skein_gateway.identity.credential_cache import Credentials
+from skein_gateway.identity.credential_check import Recognition, RecognitionKeys, Recognizer
+from skein_gateway.identity.source_limits import SOURCE_RATE
+from skein_kit.calls.call import Call, current
 from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, Refusal, ServiceUnavailable
-from skein_kit.identity import Caller, TokenVerifier, sign
-from skein_kit.tokens import Token
+from skein_kit.identity import identity_token
+from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,7 +119,7 @@ def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
     assert credentials.LIFETIME_SECONDS + tenants.REMEMBER_SECONDS < 5
     assert credentials.LIFETIME_SECONDS + signing.BELIEVED_SECONDS < 5
-    assert identity._BELIEVED_SECONDS < 5
+    assert identity_token._BELIEVED_SECONDS < 5
 
 
 async def test_concurrent_callers_share_one_exchange(auth: Auth) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from skein_gateway.cors import origins_of
-from skein_gateway.proxies import UNTRUSTED, WARNING_SECONDS, Proxies, UntrustedForwarding
+from skein_gateway.http_api.cors import origins_of
+from skein_gateway.identity.trusted_proxies import UNTRUSTED, WARNING_SECONDS, Proxies, UntrustedForwarding
 from skein_kit.settings import SettingInvalid
 
 OURS = Proxies.of("10.0.0.0/8, 2001:db8::/32,192.0.2.1")

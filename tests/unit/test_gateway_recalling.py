@@ -12,13 +12,13 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.arms import ARMS, Asked, Outcome, Part, budget, count, has_room_for_blocks, must_do, wanted
-from skein_gateway.contexts import items_of
+from skein_gateway.context.rpc import items_of
 from skein_gateway.errors import RecallIncomplete, RecallLate
-from skein_gateway.recalling import Recalled, of_blocks, of_index
-from skein_gateway.remembering import append_request, create_request
+from skein_gateway.recall.arms import ARMS, Asked, Outcome, Part, budget, count, has_room_for_blocks, must_do, wanted
+from skein_gateway.recall.rpc import Recalled, of_blocks, of_index
+from skein_gateway.remember.rpc import append_request, create_request
 from skein_kit.errors import PermissionMissing, Refusal
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
 
 MEMORY, MESSAGE, BLOCK = (
     recall_pb2.ITEM_KIND_MEMORY,

@@ -14,10 +14,10 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import history_pb2, memory_pb2, watches_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway import schemas
-from skein_gateway.forwarding import PUBLIC_METHODS
+from skein_gateway.json_schema import schemas
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
-from skein_kit.interceptors import validate
+from skein_kit.rpc.interceptors import validate
 
 
 def of(kind: type[Message], **options: Any) -> dict[str, Any]:

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_gateway.words import ELLIPSIS, K1, MAX_TERMS, counts_of, excerpt, normal, ranked, share, stem, terms_of
+from skein_gateway.recall.text_match import (
+    ELLIPSIS,
+    K1,
+    MAX_TERMS,
+    counts_of,
+    excerpt,
+    normal,
+    ranked,
+    share,
+    stem,
+    terms_of,
+)
 
 TEXT = st.text(max_size=300)
 SENTENCES = st.lists(

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from skein_auth import grants
-from skein_auth.grants import (
+from skein_auth.auth_sessions import model as grants
+from skein_auth.auth_sessions.model import (
     Chain,
     Code,
     Fault,
@@ -22,7 +22,7 @@ from skein_auth.grants import (
     Successors,
     Terms,
 )
-from skein_kit.tokens import Token
+from skein_kit.identity.bearer_token import Token
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 TENANT = UUID(int=1)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_memory.graph import Budget, Roads, Step, inferred, shortest_paths
+from skein_memory.graph.model import Budget, Roads, Step, inferred, shortest_paths
 
 NAMES = [uuid.UUID(int=number) for number in range(8)]
 LINKS = st.lists(

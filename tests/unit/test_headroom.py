@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.headroom import WINDOW_SECONDS, Limit
+from skein_kit.admission.adaptive_limit import WINDOW_SECONDS, Limit
 
 TARGET = 0.01
 

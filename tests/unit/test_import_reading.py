@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skein_cluster.transfer.records import Record
-from skein_cluster.transfer.sources import memoryvault_json
-from skein_cluster.transfer.sources.base import Notes, SourceInvalid
-from skein_cluster.transfer.sources.orchestrator_pg import open_source
-from skein_cluster.transfer.sources.passwords import password_hash_of, sha256_of
-from skein_cluster.transfer.sources.rows import Row, moment_of
-from skein_cluster.transfer.sources.slugs import slug_of
-from skein_cluster.transfer.sources.stores import vector_of
+from skein_cluster.importers.records import Record
+from skein_cluster.importers.sources import memoryvault_json
+from skein_cluster.importers.sources.assistant_store import vector_of
+from skein_cluster.importers.sources.base import Notes, SourceInvalid
+from skein_cluster.importers.sources.orchestrator_pg import open_source
+from skein_cluster.importers.sources.passwords import password_hash_of, sha256_of
+from skein_cluster.importers.sources.rows import Row, moment_of
+from skein_cluster.importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
     from pathlib import Path

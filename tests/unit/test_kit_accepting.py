@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from skein_kit import accepting
+from skein_kit.rpc import prefetch_server
 
 SECONDS = 20.0
 PATH = "/test.Test/Do"
@@ -34,7 +34,7 @@ async def serving(
     answer: Answer, *, is_refusing: Callable[[], bool] = bool
 ) -> AsyncIterator[tuple[aio.Server, Callable[[], asyncio.Task[bytes]]]]:
     """Run a server; yield it, and what makes a call."""
-    server = accepting.server((), is_refusing)
+    server = prefetch_server.server((), is_refusing)
     server.add_generic_rpc_handlers((Everything(answer),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -86,7 +86,7 @@ async def test_requests_for_calls_are_no_tasks() -> None:
     before = len(asyncio.all_tasks())
 
     async with serving(Held().answer):
-        assert len(asyncio.all_tasks()) - before < accepting.WHILE_REFUSING
+        assert len(asyncio.all_tasks()) - before < prefetch_server.WHILE_REFUSING
 
 
 async def test_calls_that_nobody_took_do_not_keep_it_from_ending() -> None:
@@ -124,7 +124,7 @@ async def test_a_call_that_was_begun_is_finished_while_no_other_one_is_taken() -
 
 
 async def test_where_grpc_is_not_what_is_known_its_own_server_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepting, "_KNOWN", ("_no_such_name",))
+    monkeypatch.setattr(prefetch_server, "_KNOWN", ("_no_such_name",))
     held = Held()
     held.released.set()
 

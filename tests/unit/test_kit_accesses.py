@@ -11,9 +11,9 @@ import pytest
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
-from skein_kit.accesses import MAX_MEMORIES, Access, access_of, operation_of, searches
-from skein_kit.call import Call
-from skein_kit.identity import Caller
+from skein_kit.access_log.event import MAX_MEMORIES, Access, access_of, operation_of, searches
+from skein_kit.calls.call import Call
+from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_ids
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)

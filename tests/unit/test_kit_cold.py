@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from skein_kit.cold import Cold
+from skein_kit.cold_storage.files import Cold
 from skein_kit.errors import ArchiveDamaged
 
 SYNC = os.fsync
@@ -21,7 +21,7 @@ async def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
     written = await cold.write(tenant_id, archive_id, LINES)
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
 
-    assert await cold.read(tenant_id, archive_id, written.checksum) == LINES
+    assert await cold.read(tenant_id, archive_id, written) == LINES
     assert file.stat().st_size == written.byte_count
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
@@ -31,7 +31,7 @@ async def test_an_archive_without_lines_is_read_without_lines(tmp_path: Path) ->
 
     written = await cold.write(tenant_id, archive_id, [])
 
-    assert await cold.read(tenant_id, archive_id, written.checksum) == []
+    assert await cold.read(tenant_id, archive_id, written) == []
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "missing"])
@@ -46,7 +46,7 @@ async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: s
         file.write_bytes(whole[:-1] if damage == "cut" else whole[:-1] + bytes([whole[-1] ^ 1]))
 
     with pytest.raises(ArchiveDamaged) as refusal:
-        await cold.read(tenant_id, archive_id, written.checksum)
+        await cold.read(tenant_id, archive_id, written)
 
     assert refusal.value.facts == {"archive_id": str(archive_id)}
 
@@ -56,7 +56,7 @@ async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:
     written = await cold.write(uuid4(), archive_id, LINES)
 
     with pytest.raises(ArchiveDamaged):
-        await cold.read(uuid4(), archive_id, written.checksum)
+        await cold.read(uuid4(), archive_id, written)
 
 
 async def test_an_archive_may_have_two_files_of_which_one_goes(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_an_archive_may_have_two_files_of_which_one_goes(tmp_path: Path) -
     for _ in range(2):
         await cold.delete(tenant_id, archive_id, first.checksum)
 
-    assert await cold.read(tenant_id, archive_id, second.checksum) == LINES[:1]
+    assert await cold.read(tenant_id, archive_id, second) == LINES[:1]
     assert len(list(tmp_path.rglob("*.gz"))) == 1
 
 

@@ -26,7 +26,7 @@ def every_refusal() -> list[type[errors.Refusal]]:
     found: set[type[errors.Refusal]] = set()
     for package in PACKAGES:
         module = importlib.import_module(package)
-        for name in [package, *(f"{package}.{info.name}" for info in pkgutil.iter_modules(module.__path__))]:
+        for name in (info.name for info in pkgutil.walk_packages(module.__path__, f"{package}.")):
             if not name.endswith("errors"):
                 continue
             for _, value in inspect.getmembers(importlib.import_module(name), inspect.isclass):

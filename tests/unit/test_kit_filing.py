@@ -6,10 +6,10 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from skein_kit.accesses import Access
-from skein_kit.filing import counts, inserts
+from skein_kit.access_log.batch import counts, inserts
+from skein_kit.access_log.event import Access
+from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_ids
-from skein_kit.sql import Query
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 (TENANT,) = new_ids(AT, 1)

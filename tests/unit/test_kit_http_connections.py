@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from skein_kit.admin import serve_admin, serve_http
+from skein_kit.host.admin_port import serve_admin, serve_http
 from skein_kit.settings import ProcessSettings, SettingInvalid
-from skein_kit.tls import Tls
+from skein_kit.tls.server_tls import Tls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from skein_kit.http_connections import Limits
+    from skein_kit.http_server.connections import Limits
 
 pytestmark = pytest.mark.usefixtures("connections")
 

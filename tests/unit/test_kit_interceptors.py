@@ -15,10 +15,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import TraceFlags
 from prometheus_client import REGISTRY
 
-from skein_kit import errors, interceptors
-from skein_kit.call import Call
-from skein_kit.interceptors import Method
-from skein_kit.telemetry import TRACING, inject
+from skein_kit import errors
+from skein_kit.calls.call import Call
+from skein_kit.rpc import interceptors
+from skein_kit.rpc.interceptors import Method
+from skein_kit.telemetry.metrics import TRACING, inject
 
 CALLERS_TRACE = "0af7651916cd43dd8448eb211c80319c"
 

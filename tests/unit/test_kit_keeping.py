@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from skein_kit.postgres import PostgresDidNotStart, keeping
-from skein_kit.postgres.keeping import Kept
+from skein_cluster.embedded import supervisor
+from skein_cluster.embedded.errors import PostgresDidNotStart
+from skein_cluster.embedded.supervisor import Kept
 
 
 def ended() -> subprocess.Popen[bytes]:
@@ -24,8 +25,8 @@ async def test_a_start_that_fails_for_whatever_reason_is_tried_again_ever_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Every server counts as one that ran well before it ended.
-    monkeypatch.setattr(keeping, "_GOOD_SECONDS", -1.0)
-    monkeypatch.setattr(keeping, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "_GOOD_SECONDS", -1.0)
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE_SECONDS", 0.01)
     loop = asyncio.get_running_loop()
     tries: list[float] = []
     is_back = asyncio.Event()

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 import structlog
 
-from skein_kit import logs
+from skein_kit.telemetry import logs
 
 SECRET = "the dentist is on Tuesday"
 

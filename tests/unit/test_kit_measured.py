@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from skein_kit.measured import MEASURED_TIME, Measured, measured
-from skein_worker.measuring import Measuring, Tally
+from skein_kit.telemetry.expiring_gauge import MEASURED_TIME, Measured, measured
+from skein_worker.measure.measurements import Measuring, Tally
 
 if TYPE_CHECKING:
-    from skein_worker.store import Store
+    from skein_worker.job_queue.store import Store
 
 
 class Clock:

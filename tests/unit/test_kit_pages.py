@@ -11,10 +11,10 @@ from google.protobuf.struct_pb2 import Value
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit import json_fields
-from skein_kit.call import Call, working_for
+from skein_kit.calls.call import Call, working_for
 from skein_kit.errors import PageTokenInvalid, ServiceUnavailable
-from skein_kit.pages import read_token, write_token
+from skein_kit.json_values import fields
+from skein_kit.rpc.pagination import read_token, write_token
 
 REQUEST = pb.ListMemoriesRequest()
 
@@ -51,7 +51,7 @@ def test_a_token_is_good_for_the_same_free_json_in_every_form() -> None:
         for age in (30, 31)
     )
     as_text = subjects_pb2.ListSubjectsRequest()
-    json_fields.from_values({"properties": [{"path": "profile.age", "value": 30}]}, as_text)
+    fields.from_values({"properties": [{"path": "profile.age", "value": 30}]}, as_text)
     token = write_token(["a"], TENANT, as_text)
 
     assert as_text.properties[0].value_json
@@ -67,7 +67,7 @@ def test_a_token_tells_numbers_apart_that_doubles_do_not() -> None:
         for number in (2**53, 2**53 + 1)
     ]
     for request in requests:
-        json_fields.complete(request)
+        fields.complete(request)
 
     token = write_token(["a"], TENANT, requests[0])
 

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from skein_kit.call import REQUEST_ID_KEY, Call
+from skein_kit.calls.call import REQUEST_ID_KEY, Call
 
 
 def call(request_id: str) -> Call:

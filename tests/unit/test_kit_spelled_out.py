@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from skein_kit.sql import Query, in_schema, spelled_out
+from skein_kit.database.named_queries import Query, in_schema, spelled_out
 
 QUERY = Query.of("add", "INSERT INTO any_schema.usage VALUES (:tenant_id, :kind, :amount, :kind)")
 

@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from skein_kit.sql import Part, Query, beside, in_groups, parse, repeated, rows_at_once, spelled_out_rows, together
+from skein_kit.database.named_queries import (
+    Part,
+    Query,
+    beside,
+    in_groups,
+    parse,
+    repeated,
+    rows_at_once,
+    spelled_out_rows,
+    together,
+)
 
 
 def test_named_parameters_become_positions_in_order_of_first_use() -> None:

@@ -9,7 +9,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skein_kit.telemetry import Tracing, context_from, exemplar, untraced
+from skein_kit.telemetry.metrics import Tracing, context_from, exemplar, untraced
 
 SAMPLED = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
 UNSAMPLED = {"traceparent": f"00-{'c' * 32}-{'d' * 16}-00"}

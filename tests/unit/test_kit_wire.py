@@ -7,9 +7,9 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_kit.errors import FieldInvalid
-from skein_kit.exact_json import MAX_JSON_BYTES
-from skein_kit.json_fields import fields
-from skein_kit.wire import json_of
+from skein_kit.json_values.exact import MAX_JSON_BYTES
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc.well_known_types import json_of
 
 DEEPEST = 30
 

@@ -13,11 +13,11 @@ from google.protobuf.duration_pb2 import Duration
 from prometheus_client import REGISTRY
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_gateway.limiting import Limiter, Purse
-from skein_kit.access import OPERATOR
-from skein_kit.call import Call, current
+from skein_gateway.rate_limits.limiter import Limiter, Purse
+from skein_kit.calls.call import Call, current
 from skein_kit.errors import RateLimited, ServiceUnavailable
-from skein_kit.identity import Caller
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import OPERATOR
 
 CALLER = Caller(principal="api_key:1", tenant_id=uuid.uuid4(), permissions=frozenset({"memory.read"}))
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.matrices import Matrix, Rounded, Shortlist
-from skein_recall.store.holding import Chunks, Moment
+from skein_recall.vector_cache.matrix import Matrix, Rounded, Shortlist
+from skein_recall.vector_cache.store import Chunks, Moment
 
 MOMENT = Moment(horizon=1, position="0/0", server=datetime.now(UTC))
 KEY = (UUID(int=0), "embeddings", datetime.now(UTC))

@@ -8,10 +8,10 @@ import re
 import jsonschema
 import pytest
 
-from skein_gateway.forwarding import PUBLIC_METHODS
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, named, tools_of
-from skein_kit.access import RULES
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
+from skein_kit.identity.permissions import RULES
 
 # What the systems behind the seeds let a model do, and the tools that do it here.
 DUYETBOT = {

@@ -6,12 +6,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from skein_kit.access import OPERATOR_PERMISSIONS, ROLES
 from skein_kit.errors import FieldInvalid, PermissionWidened
-from skein_kit.identity import Caller
-from skein_kit.tokens import Token
-from skein_tenancy import invitations, members
+from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLES
 from skein_tenancy.errors import InvitationNotFound, LastOwner, RoleTooLow
+from skein_tenancy.invitations import model as invitations
+from skein_tenancy.members import model as members
 
 TENANT, ANN, BEN = uuid4(), uuid4(), uuid4()
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import history_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_memory.changes import BEGINNING, Change, Position, Wanted, before
 from skein_memory.errors import PositionInvalid
+from skein_memory.events.position import BEGINNING, Change, Position, Wanted, before
 
 positions = st.builds(Position, st.integers(min_value=0, max_value=2**63 - 1), st.uuids())
 

@@ -11,11 +11,11 @@ import pytest
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import ContentTooLong
-from skein_memory import curation
-from skein_memory.curation import Idleness
+from skein_memory.curation import model as curation
+from skein_memory.curation.model import Idleness
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories import Draft, Memory
-from skein_memory.scores import Scores
+from skein_memory.memories.model import Draft, Memory
+from skein_memory.scoring.model import Scores
 
 AT = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 DAY = timedelta(days=1)

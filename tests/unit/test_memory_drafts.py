@@ -18,10 +18,10 @@ from skein_kit.errors import (
     RevisionStale,
     TextNotStorable,
 )
-from skein_memory import wire
 from skein_memory.errors import LinkToItself, MemoryNotFound
-from skein_memory.links import LinkDraft
-from skein_memory.memories import Draft, Memory, documents_of, drafts_of, remembered
+from skein_memory.links.model import LinkDraft
+from skein_memory.memories import convert as wire
+from skein_memory.memories.model import Draft, Memory, documents_of, drafts_of, remembered
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -14,8 +14,8 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import first_id, new_id, time_of
 from skein_memory.errors import SelectionEmpty
-from skein_memory.filters import Filter, Lead
-from skein_memory.memories import MAX_AHEAD
+from skein_memory.listing.filter import Filter, Lead
+from skein_memory.memories.model import MAX_AHEAD
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
 TIMES = st.datetimes(datetime(1970, 1, 1), NOW.replace(tzinfo=None), timezones=st.just(UTC))  # noqa: DTZ001 - see timezones.

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_memory.memories import Draft, Memory
-from skein_memory.scores import (
+from skein_memory.memories.model import Draft, Memory
+from skein_memory.scoring.model import (
     CERTAIN,
     DYNAMIC,
     HEDGING,

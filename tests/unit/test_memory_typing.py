@@ -13,18 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_cluster.credentials import master_key
-from skein_kit.filtering import holds
-from skein_kit.filtering.visibility import visible
-from skein_kit.identity import Caller
-from skein_kit.policies import Policy
-from skein_kit.requests import Once
+from skein_cluster.api.credentials import master_key
+from skein_kit.filters.evaluator import holds
+from skein_kit.filters.visibility import visible
+from skein_kit.idempotency.store import Once
+from skein_kit.identity.identity_token import Caller
+from skein_kit.policies.store import Policy
 from skein_kit.settings import SettingInvalid
-from skein_memory import levels, tasks, types
 from skein_memory.errors import LevelOutOfRange, MasterKeyMissing, MemoryDataInvalid, MemoryTypeNotAllowed, SecretSealed
-from skein_memory.memories import Draft, Memory, remembered
-from skein_memory.sealing import MasterKey, MasterKeys, Sealed, TenantKey, WrappedKey
+from skein_memory.memories import level as levels
+from skein_memory.memories import memory_type
+from skein_memory.memories.model import Draft, Memory, remembered
 from skein_memory.settings import SecretSettings
+from skein_memory.tasks import model as tasks
+from skein_memory.vault.encryption import MasterKey, MasterKeys, Sealed, TenantKey, WrappedKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,49 +59,49 @@ def task_of(importance: float, update_time: datetime, due_time: datetime | None)
     )
 
 
-@given(st.sampled_from(sorted(types.BUILT_IN)), st.dictionaries(st.text(max_size=20), JSON, max_size=5))
+@given(st.sampled_from(sorted(memory_type.BUILT_IN)), st.dictionaries(st.text(max_size=20), JSON, max_size=5))
 def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, values: dict[str, object]) -> None:
     data = json.dumps(values)
 
     violations: tuple[tuple[str, str], ...] | None = None
     try:
-        types.check(type_name, data, said={})
+        memory_type.check(type_name, data, said={})
     except MemoryDataInvalid as refusal:
         violations = refusal.violations
 
-    known = set(types.BUILT_IN[type_name].fields)
+    known = set(memory_type.BUILT_IN[type_name].fields)
     fields = known | {name[:100] for name in values}
     if violations is None:
         assert not known or set(values) <= known
     else:
         assert violations
         assert all(any(path.startswith(f"data.{name}") for name in fields) for path, _ in violations)
-    types.words_of(type_name, data)
+    memory_type.words_of(type_name, data)
 
 
 def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_none_are_searched() -> None:
-    for type_ in types.BUILT_IN.values():
+    for type_ in memory_type.BUILT_IN.values():
         assert set(type_.required) <= set(type_.fields)
         if type_.fields:
             assert set(type_.searched) <= set(type_.fields)
         else:
-            assert type_.searched == (() if type_.name == "langgraph" else (types.ALL_TEXTS,))
+            assert type_.searched == (() if type_.name == "langgraph" else (memory_type.ALL_TEXTS,))
 
 
 def test_of_the_vault_only_the_kind_of_its_entries_is_searched() -> None:
-    assert types.BUILT_IN[types.VAULT].searched == ("entry_type",)
+    assert memory_type.BUILT_IN[memory_type.VAULT].searched == ("entry_type",)
 
 
 def test_a_policy_without_types_accepts_every_type() -> None:
-    types.must_be_accepted(Policy(), ["anything"])
+    memory_type.must_be_accepted(Policy(), ["anything"])
     with pytest.raises(MemoryTypeNotAllowed) as caught:
-        types.must_be_accepted(Policy(memory_types=("note",)), ["note", "fact"])
+        memory_type.must_be_accepted(Policy(memory_types=("note",)), ["note", "fact"])
     assert caught.value.facts == {"type": "fact", "index": "1"}
 
 
 @given(st.text(min_size=1, max_size=200))
 def test_what_is_said_of_a_secret_is_how_long_it_is_and_nothing_else(secret: str) -> None:
-    data = json.loads(types.vault_data(None, secret=secret, length=""))
+    data = json.loads(memory_type.vault_data(None, secret=secret, length=""))
 
     assert data == {"secret_length": "short" if len(secret) <= 16 else "medium" if len(secret) <= 64 else "long"}
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.providers.circuit import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, MOST_FAILURES, Circuit, State
+from skein_recall.providers.circuit_breaker import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    MOST_FAILURES,
+    Circuit,
+    State,
+)
 
 
 @dataclass

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from skein_kit.ids import now
-from skein_kit.outbound import Outbound
+from skein_kit.outbound.fetch import Outbound
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
-from skein_recall.models import EmbeddingModel, Remote
-from skein_recall.providers import TextRefused, circuit
-from skein_recall.providers.circuit import MOST_FAILURES
-from skein_recall.providers.keys import Keys
+from skein_recall.models.model import EmbeddingModel, Remote
+from skein_recall.providers import circuit_breaker
+from skein_recall.providers.api_keys import Keys
+from skein_recall.providers.circuit_breaker import MOST_FAILURES
 from skein_recall.providers.openai import ATTEMPTS, AnswerWrong, Endpoint, vectors_of
+from skein_recall.providers.provider import TextRefused
 
 SECRET = "sk-one-that-nobody-may-see"
 
@@ -142,7 +143,7 @@ async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at
     endpoint: EmbeddingServer, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is, it is not tried again meanwhile.
-    monkeypatch.setattr(circuit, "FIRST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(circuit_breaker, "FIRST_PAUSE_SECONDS", 3600.0)
     endpoint.breaks(Answer(b"500 Oops"))
     provider = made(endpoint)
 

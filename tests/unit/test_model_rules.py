@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
-from skein_kit.outbound import Outbound
+from skein_kit.outbound.fetch import Outbound
 from skein_kit.settings import SettingInvalid
-from skein_recall.comparing import Agreement
 from skein_recall.errors import ModelNotFound
-from skein_recall.given import Given
-from skein_recall.models import EVERY_TENANT, Draft, EmbeddingModel, Models, Registry, Remote
-from skein_recall.recent import Recent
-from skein_recall.reindexing import is_due
+from skein_recall.index.caller_vectors import Given
+from skein_recall.index.reindexer import is_due
+from skein_recall.models.model import EVERY_TENANT, Draft, EmbeddingModel, Models, Registry, Remote
+from skein_recall.models.reindex_store import Due
+from skein_recall.quality.comparison import Agreement
+from skein_recall.quality.recent_queries import Recent
 from skein_recall.settings import RecallSettings
-from skein_recall.store.reindexing import Due
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = AT + timedelta(seconds=15)

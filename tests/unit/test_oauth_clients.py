@@ -6,8 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from skein_auth import clients
-from skein_auth.clients import Client, matches, redirect_fault
 from skein_auth.errors import (
     InvalidClient,
     InvalidClientMetadata,
@@ -16,8 +14,10 @@ from skein_auth.errors import (
     InvalidToken,
     UnauthorizedClient,
 )
-from skein_kit.database import NO_TENANT
-from skein_kit.tokens import Token
+from skein_auth.oauth_clients import model as clients
+from skein_auth.oauth_clients.model import Client, matches, redirect_fault
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 BACK = "https://app.example/back?for=skein"

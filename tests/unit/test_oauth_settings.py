@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_auth.oauth import check
+from skein_auth.oauth.server import check
 from skein_auth.settings import AuthSettings
 from skein_kit.settings import SettingInvalid
 

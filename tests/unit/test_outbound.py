@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_certificates import certified
 
-from skein_kit.outbound import Outbound, OutboundRefused, OutboundSettings, is_public
+from skein_kit.outbound.fetch import Outbound, OutboundRefused, OutboundSettings, is_public
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:

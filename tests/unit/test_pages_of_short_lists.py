@@ -8,9 +8,9 @@ import pytest
 from fix_pages import call
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_kit.call import working_for
+from skein_kit.calls.call import working_for
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.pages import page_of, write_token
+from skein_kit.rpc.pagination import page_of, write_token
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
+from skein_auth.accounts.known_devices import KnownDevice
+from skein_auth.accounts.password_queue import Place
+from skein_auth.accounts.passwords import HASHED, Passwords, accepted, is_known
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
-from skein_auth.known_devices import KnownDevice
-from skein_auth.passwords import HASHED, Passwords, accepted, is_known
 from skein_auth.settings import AuthSettings
-from skein_auth.work_queue import Place
 from skein_kit.errors import Overloaded
 from skein_kit.settings import SettingInvalid
 

@@ -10,14 +10,14 @@ import grpc
 import pytest
 from grpc import aio
 
-from skein_pc2.contextual import background_updates
-from skein_pc2.contextual.background_updates import BackgroundUpdates
+from skein_pc2.reasoning.actions import background_updates
+from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_pc2.contextual.background_updates import Update
-    from skein_pc2.work import Errand
+    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.reasoning.actions.background_updates import Update
 
 
 @asynccontextmanager

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
-from skein_pc2.errors import Rejected
-from skein_pc2.reasoning.context import TYPE, context_of
-from skein_pc2.reasoning.interactions import session_of
+from skein_pc2.protocol.errors import Rejected
+from skein_pc2.reasoning.actions.context import TYPE, context_of
+from skein_pc2.reasoning.actions.interactions import session_of
 
 AT = datetime(2026, 1, 2, 23, 4, 5, tzinfo=UTC)
 TYPES = ("user_query", "system_response", "error", "code", "decision")

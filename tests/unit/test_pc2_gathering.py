@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_pc2.errors import Rejected
-from skein_pc2.gathering import Gathering
-from skein_pc2.work import Errand
+from skein_pc2.envelope.call_batch import Gathering
+from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.work_queue import Errand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_pc2.messages import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Malformed, parsed, timestamp
+from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Malformed, parsed, timestamp
 
 
 @pytest.mark.parametrize(

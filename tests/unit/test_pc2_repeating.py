@@ -9,9 +9,9 @@ import pytest
 from grpc import aio
 
 from skein_kit import errors
-from skein_kit.call import trailing
-from skein_pc2.api import Api
-from skein_pc2.work import Errand
+from skein_kit.calls.call import trailing
+from skein_pc2.gateway_api.client import Api
+from skein_pc2.protocol.work_queue import Errand
 
 
 def refusal(refused: errors.Refusal) -> aio.AioRpcError:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
-from skein_pc2.contextual import decay
-from skein_pc2.reasoning import records
+from skein_pc2.reasoning.actions import decay
+from skein_pc2.reasoning.records import convert as records
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 json_values = st.recursive(

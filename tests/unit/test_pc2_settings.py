@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skein_kit.settings import SettingInvalid
-from skein_pc2.router import Door
 from skein_pc2.settings import Pc2Settings, has_own_identity, identity_of, port_of
+from skein_pc2.transport.router import Door
 
 
 def test_ports_are_those_of_the_protocol_unless_one_is_moved() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2
-from skein_pc2.errors import Rejected
-from skein_pc2.reasoning import records
-from skein_pc2.reasoning.strength import FORGOTTEN, MOST, NEW, PERIOD, Strength
+from skein_pc2.protocol.errors import Rejected
+from skein_pc2.reasoning.records import convert as records
+from skein_pc2.reasoning.records.strength import FORGOTTEN, MOST, NEW, PERIOD, Strength
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

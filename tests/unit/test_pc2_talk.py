@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from grpc import aio
 
-from skein_pc2.api import Api
-from skein_pc2.reasoning.keeping import Keeper
-from skein_pc2.reasoning.talk import Ask
-from skein_pc2.work import Lines
+from skein_pc2.gateway_api.client import Api
+from skein_pc2.protocol.work_queue import Lines
+from skein_pc2.reasoning.records.answer import Ask
+from skein_pc2.reasoning.records.memory_keeper import Keeper
 
 
 async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:

@@ -12,12 +12,12 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_kit import errors as refusals
-from skein_kit.call import trailing
-from skein_pc2 import wire
-from skein_pc2.errors import VALIDATION_ERROR, Rejected, rejected
-from skein_pc2.messages import repeatable
-from skein_pc2.orchestrator.request import Request
-from skein_pc2.orchestrator.searching import Search
+from skein_kit.calls.call import trailing
+from skein_pc2.envelope import convert as wire
+from skein_pc2.envelope.request import Request
+from skein_pc2.envelope.search import Search
+from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected, rejected
+from skein_pc2.protocol.frames import repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

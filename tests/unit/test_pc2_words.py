@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_pc2.errors import Rejected
-from skein_pc2.reasoning import jarvis, patterns, records, words
+from skein_pc2.protocol.errors import Rejected
+from skein_pc2.reasoning.actions import error_patterns
+from skein_pc2.reasoning.jarvis import jarvis
+from skein_pc2.reasoning.records import convert as records
+from skein_pc2.reasoning.records import values
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -31,7 +34,7 @@ def test_any_json_value_is_kept_in_a_memory(value: Any) -> None:
 
 @given(st.text())
 def test_what_is_looked_for_can_be_stored(text: str) -> None:
-    clean = words.clean(text + "\0\ud800")
+    clean = values.clean(text + "\0\ud800")
 
     assert "\0" not in clean
     assert clean.encode()
@@ -46,13 +49,13 @@ def nested(count: int) -> Any:
 
 @pytest.mark.parametrize(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
 def test_levels_are_counted_as_far_as_is_asked(value: Any, levels: int) -> None:
-    assert words.levels(value, most=10) == levels
+    assert values.levels(value, most=10) == levels
 
 
 def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
-    words.struct({"a": nested(11)}, "metadata")
+    values.struct({"a": nested(11)}, "metadata")
     with pytest.raises(Rejected, match="nested"):
-        words.struct({"a": nested(12)}, "metadata")
+        values.struct({"a": nested(12)}, "metadata")
 
 
 @pytest.mark.parametrize(
@@ -66,22 +69,22 @@ def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
     ],
 )
 def test_a_type_is_a_name(said: object, name: str) -> None:
-    assert words.type_name(said) == name
+    assert values.type_name(said) == name
 
 
 @pytest.mark.parametrize("said", ["!", "1st", "x" * 65, 5, [], "お茶"])
 def test_what_is_no_name_is_no_type(said: object) -> None:
     with pytest.raises(Rejected):
-        words.type_name(said)
+        values.type_name(said)
 
 
 @pytest.mark.parametrize("said", ["HIGH", "MEDIUM", "LOW"])
 def test_a_priority_comes_back_as_it_was(said: str) -> None:
-    assert words.priority(words.importance(said)) == words.priority(words.importance(said.lower())) == said
+    assert values.priority(values.importance(said)) == values.priority(values.importance(said.lower())) == said
 
 
 def test_priorities_of_operations_are_understood() -> None:
-    assert words.importance("normal") == words.importance("MEDIUM") == words.importance(None)
+    assert values.importance("normal") == values.importance("MEDIUM") == values.importance(None)
 
 
 def test_a_message_that_can_be_sent_again_names_its_memories_the_same_way() -> None:
@@ -96,37 +99,39 @@ def test_a_message_that_can_be_sent_again_names_its_memories_the_same_way() -> N
 
 @given(st.text(max_size=50), st.text(max_size=200))
 def test_no_pattern_and_no_text_make_matching_fail(pattern: str, text: str) -> None:
-    patterns.first_match([(pattern, "s")], text, until=time.monotonic() + 1)
+    error_patterns.first_match([(pattern, "s")], text, until=time.monotonic() + 1)
 
 
 @given(st.text(min_size=1, max_size=50))
 def test_a_pattern_that_is_accepted_is_kept_as_it_is(pattern: str) -> None:
     try:
-        memory = patterns.pattern_memory("t", pattern, "s")
+        memory = error_patterns.pattern_memory("t", pattern, "s")
     except Rejected:
         return
 
-    assert patterns.pattern_of(memory) == (pattern, "s")
-    assert patterns.pattern_of(memory, "other") is None
+    assert error_patterns.pattern_of(memory) == (pattern, "s")
+    assert error_patterns.pattern_of(memory, "other") is None
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*)*x", r"(\w+\s?)*$", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_patterns_that_explode_elsewhere_are_matched_in_linear_time(pattern: str) -> None:
     started = time.monotonic()
-    patterns.first_match([(pattern, "s")] * 20, "a" * patterns.MOST_MESSAGE_CHARACTERS + "!", until=started + 60)
+    error_patterns.first_match(
+        [(pattern, "s")] * 20, "a" * error_patterns.MOST_MESSAGE_CHARACTERS + "!", until=started + 60
+    )
 
     # Where they explode, the first of them takes longer than the age of the universe.
     assert time.monotonic() - started < 60
 
 
 def test_matching_ends_with_its_time() -> None:
-    assert patterns.first_match([("a", "s")], "a", until=time.monotonic() - 1) is None
+    assert error_patterns.first_match([("a", "s")], "a", until=time.monotonic() - 1) is None
 
 
 def test_a_solution_without_a_pattern_is_none() -> None:
     for data in ({}, {"pattern": "a"}, {"pattern": 5, "solution": "s"}, {"pattern": "a", "solution": ""}):
-        memory = patterns.pattern_memory("t", "a", "s")
+        memory = error_patterns.pattern_memory("t", "a", "s")
         memory.data.Clear()
         memory.data.update(json.loads(json.dumps(data)))
 
-        assert patterns.pattern_of(memory) is None
+        assert error_patterns.pattern_of(memory) is None

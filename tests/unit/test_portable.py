@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
 from skein_kit.ids import new_id
-from skein_memory import memoryvault, portable
-from skein_memory.arriving import Arriving, Mode, arrivals_of, kept_id, united
 from skein_memory.errors import ImportFormatUnknown
-from skein_memory.memories import Memory
-from skein_memory.portable import Given, Item, Trouble
+from skein_memory.memories.model import Memory
+from skein_memory.transfer import memoryvault
+from skein_memory.transfer import model as portable
+from skein_memory.transfer.import_items import Arriving, Mode, arrivals_of, kept_id, united
+from skein_memory.transfer.model import Given, Item, Trouble
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)

@@ -8,8 +8,8 @@ import pytest
 import zmq
 from grpc import aio
 
-from skein_cluster.ports import PORTS, free_ports, kept_ports
-from skein_kit.service import PortTaken
+from skein_cluster.processes.ports import PORTS, free_ports, kept_ports
+from skein_kit.host.process import PortTaken
 from skein_kit.settings import SettingInvalid
 
 HOST = "127.0.0.1"

@@ -19,17 +19,11 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from skein_kit.postgres import (
-    DataDirInUse,
-    DataDirUnusable,
-    PostgresDidNotStart,
-    Server,
-    create_database,
-    drop_database,
-    erase,
-    running_server,
-)
-from skein_kit.postgres.account import Account
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.data_dir import erase
+from skein_cluster.embedded.databases import create_database, drop_database
+from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable, PostgresDidNotStart
+from skein_cluster.embedded.server import Server, running_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +34,7 @@ NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the se
 WRITER = """
 import asyncio, sys, asyncpg
 from pathlib import Path
-from skein_kit.postgres import running_server
+from skein_cluster.embedded import running_server
 
 async def main():
     async with running_server(Path(sys.argv[1])) as server:

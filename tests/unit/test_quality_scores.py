@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_cluster.quality.scores import MEASURES, Asked, by_category, means, recall_at, reciprocal_rank, summary, worth
+from skein_cluster.bench.measures import MEASURES, Asked, by_category, means, recall_at, reciprocal_rank, summary, worth
 
 # Of 12 hits the evidence is the 2nd, the 7th and the 12th; a fourth piece is not found.
 FOUND = tuple(f"hit {place}" for place in range(1, 13))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.questions import Cues, Span
+from skein_recall.query.cues import Cues, Span
 
 # A Wednesday.
 NOW = datetime(2024, 5, 15, 10, tzinfo=UTC)

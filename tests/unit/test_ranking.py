@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall import ranking
-from skein_recall.candidates import Candidate, Candidates
-from skein_recall.questions import Cues, Span
-from skein_recall.ranking import Fusion, Ranked, Terms, Weights
+from skein_recall.query import ranking
+from skein_recall.query.candidates import Candidate, Candidates
+from skein_recall.query.cues import Cues, Span
+from skein_recall.query.ranking import Fusion, Ranked, Terms, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

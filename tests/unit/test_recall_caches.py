@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skein_kit.ids import new_ids
-from skein_recall.recent import Recent
-from skein_recall.remembered import Remembered
+from skein_recall.quality.recent_queries import Recent
+from skein_recall.query_cache import Remembered
 
 TENANT, OTHER = new_ids(datetime(2026, 3, 1, tzinfo=UTC), 2)
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.sampling import Verdict
+from skein_recall.quality.sampler import Verdict
 
 IDS = [UUID(int=number) for number in range(1, 30)]
 NEAREST = {item_id: 0.9 - place / 50 for place, item_id in enumerate(IDS[:20])}

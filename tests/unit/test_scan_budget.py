@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from skein_kit.admission.scan_budget import MOST_OF_A_CALL, ScanBudget, TenantScans
 from skein_kit.errors import ReadTooCostly
-from skein_kit.scan_budget import MOST_OF_A_CALL, ScanBudget, TenantScans
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

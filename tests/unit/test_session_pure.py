@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.budgets import tokens_of_text
 from skein_kit.errors import FailedPrecondition, FieldInvalid
+from skein_kit.filters.json_properties import MAX_PROPERTIES, properties_of
 from skein_kit.ids import first_id
-from skein_kit.properties import MAX_PROPERTIES, properties_of
 from skein_kit.settings import SettingInvalid
-from skein_kit.summaries import Turn, extract
+from skein_kit.text.summary import Turn, extract
+from skein_kit.text.token_estimate import tokens_of_text
 from skein_session.errors import SessionArchived, SessionEnded
-from skein_session.lifecycle import Standing, idle_before
-from skein_session.literals import inner_words, like
-from skein_session.model import ChatModel
-from skein_session.spans import LAST_ID, NO_ID, spans
-from skein_session.windows import TOKENS_OF_A_MESSAGE, Window, tokens_of
+from skein_session.messages.id_ranges import LAST_ID, NO_ID, spans
+from skein_session.search.literal import inner_words, like
+from skein_session.sessions.lifecycle import Standing, idle_before
+from skein_session.summaries.chat_model import ChatModel
+from skein_session.transcripts.window import TOKENS_OF_A_MESSAGE, Window, tokens_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 OPEN = ("active", "paused", "completed")

@@ -15,9 +15,9 @@ from skein_kit.errors import (
     UpdateMaskInvalid,
 )
 from skein_kit.ids import parse_id, time_of
-from skein_session.listing import Walk
-from skein_session.messages import Batch, sequence_of
-from skein_session.sessions import Change, Draft, title_of
+from skein_session.messages.model import Batch, sequence_of
+from skein_session.sessions.listing import Walk
+from skein_session.sessions.model import Change, Draft, title_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 LIMIT = 100

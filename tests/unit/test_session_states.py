@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
+from skein_session.agent_states.model import Current, ItemPut, Put, first_revision, merged, two_names
 from skein_session.errors import AgentStateExists, AgentStateNotFound
-from skein_session.exporting import Place
-from skein_session.states import Current, ItemPut, Put, first_revision, merged, two_names
+from skein_session.export.model import Place
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=5)

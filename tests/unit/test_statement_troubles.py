@@ -7,9 +7,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from skein_kit import call as calls
-from skein_kit import troubles
-from skein_kit.call import Call
+from skein_kit.calls import call as calls
+from skein_kit.calls.call import Call
+from skein_kit.database import postgres_errors
 from skein_kit.errors import DeadlineExceeded, ReadTooCostly, Refusal
 
 
@@ -23,14 +23,14 @@ async def test_a_cancelled_statement_met_the_limit_of_reads_unless_the_deadline_
 ) -> None:
     deadline = None if left is None else asyncio.get_running_loop().time() + left
     call = Call(path="/p.S/M", metadata={}, deadline=deadline, peer="")
-    monkeypatch.setattr(troubles, "current", lambda: call)
+    monkeypatch.setattr(postgres_errors, "current", lambda: call)
 
     with pytest.raises(refusal):
-        troubles.refuse(asyncpg.QueryCanceledError())
+        postgres_errors.refuse(asyncpg.QueryCanceledError())
 
 
 async def test_a_cancelled_statement_of_the_background_met_its_own_limit() -> None:
     assert calls.current() is None
 
     with pytest.raises(DeadlineExceeded):
-        troubles.refuse(asyncpg.QueryCanceledError())
+        postgres_errors.refuse(asyncpg.QueryCanceledError())

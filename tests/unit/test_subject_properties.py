@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit import wire
 from skein_kit.errors import FieldInvalid
-from skein_tenancy.properties import MAX_PROPERTIES, properties_of, wanted
+from skein_kit.rpc import well_known_types
+from skein_tenancy.subjects.properties import MAX_PROPERTIES, properties_of, wanted
 
 SCALARS = st.text(max_size=400) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 
@@ -22,7 +22,7 @@ SCALARS = st.text(max_size=400) | st.booleans() | st.floats(allow_nan=False, all
 def stored(value: Any) -> frozenset[tuple[str, str]]:
     """Return the properties of a profile, as a service that reads it from the network sees them."""
     subject = pb.Subject(profile=json_format.ParseDict(value, Struct()))
-    return properties_of({"profile": wire.json_of(subject, "profile")})
+    return properties_of({"profile": well_known_types.json_of(subject, "profile")})
 
 
 def asked(path: str, value: Any) -> tuple[str, str]:

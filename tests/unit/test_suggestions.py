@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_cluster import suggestions
+from skein_cluster.cli import command_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_program_on_the_path_is_named_alone_and_another_as_it_was_called(
     named = []
     for called in (str(on_path), str(other), "skein_cluster/__main__.py"):
         monkeypatch.setattr("sys.argv", [called])
-        named.append(suggestions.program())
+        named.append(command_lines.program())
 
     assert named == ["skein", shlex.quote(str(other)), "skein"]
 
@@ -46,14 +46,14 @@ def test_a_program_on_the_path_is_named_alone_and_another_as_it_was_called(
     ["plain", "two words", "what's that?", 'say "tea"', "costs $5", "a `b`", "so!", "two\nlines", "-", "a\\b"],
 )
 def test_a_shell_reads_an_argument_as_it_is(argument: str) -> None:
-    line = suggestions.command_line("recall", argument, environment={})
+    line = command_lines.command_line("recall", argument, environment={})
 
     assert shlex.split(line) == ["skein", "recall", argument]
 
 
 def test_the_data_folder_is_named_only_where_the_shell_knows_another(data_folder: Path, tmp_path: Path) -> None:
-    known = suggestions.command_line("status", environment={"SKEIN_DATA_DIR": str(data_folder)})
-    other = suggestions.command_line("status", environment={"SKEIN_DATA_DIR": str(tmp_path / "a folder")})
+    known = command_lines.command_line("status", environment={"SKEIN_DATA_DIR": str(data_folder)})
+    other = command_lines.command_line("status", environment={"SKEIN_DATA_DIR": str(tmp_path / "a folder")})
 
     assert known == "skein status"
     assert shlex.split(other) == ["skein", "status", "--data-dir", str(tmp_path / "a folder")]

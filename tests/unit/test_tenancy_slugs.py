@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_tenancy import slugs
+from skein_tenancy.tenants import slug as slugs
 
 # The rule of skein/tenancy/v1/tenancy.proto.
 SLUG = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")

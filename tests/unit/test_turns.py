@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
-from skein_kit.headroom import Limit
-from skein_kit.turns import BURST, State, Turn, Turns
+from skein_kit.admission.adaptive_limit import Limit
+from skein_kit.admission.fair_queue import BURST, State, Turn, Turns
 
 WAIT = 0.1
 TICK = 0.001

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from skein.memory.v1 import watches_pb2 as pb
 from skein_kit.errors import FieldInvalid, Refusal
 from skein_memory.errors import EventTypeUnknown
-from skein_memory.events import TYPES
-from skein_memory.watches import (
+from skein_memory.events.model import TYPES
+from skein_memory.webhooks.model import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MAX_ATTEMPTS,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
-from skein_kit.backups import newest
-from skein_worker.backups import put
+from skein_kit.backup_folder import newest
+from skein_worker.measure.newest_backup import put
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_worker.jobs import EXPIRY, Clients, Jobs
+from skein_worker.rounds.jobs import EXPIRY, Clients, Jobs
 from skein_worker.settings import WorkerSettings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_worker.jobs import UPKEEP, Clients, Jobs
+from skein_worker.rounds.jobs import UPKEEP, Clients, Jobs
 from skein_worker.settings import WorkerSettings
 
 

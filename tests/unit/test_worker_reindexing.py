@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from skein.recall.v1 import recall_pb2
-from skein_worker.reindexing import Reindexing
+from skein_worker.rounds.reindex import Reindexing
 from skein_worker.settings import WorkerSettings
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_worker.rests import Rests
+from skein_worker.rounds.idle_backoff import Rests
 
 
 def asked_at(rests: Rests, until: int) -> list[int]:

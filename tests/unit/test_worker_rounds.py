@@ -12,8 +12,8 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_worker.jobs import Clients, Jobs
-from skein_worker.rounds import Rounds, Task
+from skein_worker.rounds.jobs import Clients, Jobs
+from skein_worker.rounds.tenant_rounds import Rounds, Task
 from skein_worker.settings import WorkerSettings
 
 TENANTS = ("watched", "quiet", "failing")

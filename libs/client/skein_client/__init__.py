@@ -37,8 +37,8 @@ from skein_client.errors import (
     Unimplemented,
     Violation,
 )
-from skein_client.exact import get_json, set_json, with_json
-from skein_client.retries import RetryPolicy
+from skein_client.exact_json import get_json, set_json, with_json
+from skein_client.retry import RetryPolicy
 
 __all__ = [
     "ARM_BLOCKS",

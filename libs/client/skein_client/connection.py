@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skein_client.retries import RetryPolicy
+from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

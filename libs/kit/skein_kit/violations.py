@@ -45,7 +45,7 @@ def explanation(violations: Sequence[tuple[str, str]], facts: Mapping[str, str] 
     return f" {'; '.join(taken)}{f'; and {more} more' if more else ''}."
 
 
-def untold(message: str, violations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def unstated_violations(message: str, violations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the violations that the message leaves out, as a service of an older version does."""
     return [(field, text) for field, text in violations if text.removesuffix(".") not in message]
 

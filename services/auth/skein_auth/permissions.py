@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.access import OPERATOR, TENANT_PERMISSIONS
 from skein_kit.errors import AccountNeeded, FieldInvalid, PermissionWidened
+from skein_kit.identity.permissions import OPERATOR, TENANT_PERMISSIONS
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from uuid import UUID
 
-    from skein_kit.identity import Caller
+    from skein_kit.identity.identity_token import Caller
 
 
 def granted(asked: Sequence[str], creator: Caller) -> list[str]:

@@ -9,50 +9,50 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.auth.v1 import oauth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_auth.access_tokens import AccessTokens
-from skein_auth.attempts import Attempts, limits
-from skein_auth.audit import Audit
-from skein_auth.check_keys import CHECK_KEY_SECONDS, CheckKeys, UncheckedLookups
-from skein_auth.credential_lookup import CredentialLookup
-from skein_auth.identities import Identities
-from skein_auth.known_devices import KnownDevices
-from skein_auth.linked import LinkedIdentities
-from skein_auth.memberships import Memberships
-from skein_auth.oauth import Ingredients, OAuth
-from skein_auth.one_time import OneTime, Post
-from skein_auth.own_accounts import OwnAccounts, sign_up_rule
+from skein_auth.accounts.known_devices import KnownDevices
+from skein_auth.accounts.one_time_token_store import OneTimeStore
+from skein_auth.accounts.one_time_tokens import OneTime, Post
+from skein_auth.accounts.passwords import Passwords
+from skein_auth.accounts.self_service import OwnAccounts, sign_up_rule
+from skein_auth.accounts.store import AccountStore
+from skein_auth.api_keys.check_keys import CHECK_KEY_SECONDS, CheckKeys, UncheckedLookups
+from skein_auth.api_keys.credential_lookup import CredentialLookup
+from skein_auth.api_keys.last_use import Uses
+from skein_auth.api_keys.legacy_token_store import LegacyStore
+from skein_auth.api_keys.store import ApiKeyStore
+from skein_auth.attempts.model import Attempts, limits
+from skein_auth.attempts.store import AttemptStore
+from skein_auth.audit.recorder import Audit
+from skein_auth.audit.store import AuditStore
+from skein_auth.auth_sessions.auth_sessions import SignIns, successors_of, terms_of
+from skein_auth.auth_sessions.store import GrantStore
+from skein_auth.encryption import Sealer
+from skein_auth.exchange.access_token_authenticator import People
+from skein_auth.exchange.authenticator import Identities
+from skein_auth.exchange.rpc import IdentityServicer
+from skein_auth.federation.federated_login import LinkedIdentities
+from skein_auth.federation.providers import Providers, ProviderSettings
+from skein_auth.federation.store import IdentityStore
+from skein_auth.login.password_login import SigningIn
+from skein_auth.maintenance.store import UpkeepStore
+from skein_auth.oauth.rpc import OAuthServicer
+from skein_auth.oauth.server import Ingredients, OAuth
 from skein_auth.parts import Parts
-from skein_auth.passwords import Passwords
-from skein_auth.people import People
-from skein_auth.providers import Providers, ProviderSettings
-from skein_auth.sealing import Sealer
-from skein_auth.servicer import AuthServicer, IdentityServicer, OAuthServicer
+from skein_auth.revocation.store import RevocationStore
+from skein_auth.second_factor.model import Totp
+from skein_auth.second_factor.store import TotpStore
+from skein_auth.service_accounts.store import ServiceAccountStore
+from skein_auth.servicers import AuthServicer
 from skein_auth.settings import AuthSettings, SystemKeys
-from skein_auth.sign_ins import SignIns, successors_of, terms_of
-from skein_auth.signing import Keyring
-from skein_auth.signing_in import SigningIn
-from skein_auth.store import (
-    AccountStore,
-    ApiKeyStore,
-    AttemptStore,
-    AuditStore,
-    GrantStore,
-    IdentityStore,
-    KeyStore,
-    LegacyStore,
-    OneTimeStore,
-    RevocationStore,
-    ServiceAccountStore,
-    TotpStore,
-    UpkeepStore,
-)
-from skein_auth.tenants import Tenants
-from skein_auth.totp import Totp
-from skein_auth.uses import Uses
+from skein_auth.signing.access_tokens import AccessTokens
+from skein_auth.signing.keyring import Keyring
+from skein_auth.signing.store import KeyStore
+from skein_auth.tenancy.memberships import Memberships
+from skein_auth.tenancy.tenants import Tenants
 from skein_kit.background import alongside
-from skein_kit.mail import Mailer, MailSettings
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.service import Host, Service, Servicers
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.outbound.mail import Mailer, MailSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skein_cluster.exits import MEANINGS, Exit, Failure
+from skein_cluster.cli.exit_codes import MEANINGS, Exit, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Each command and the module that holds it; imported when wanted, so that `skein recall` loads no service.
 COMMANDS: Mapping[str, str] = {
-    "up": "running",
-    "cluster": "running",
+    "up": "up",
+    "cluster": "up",
     "serve": "serve",
-    "migrate": "schema",
-    "bootstrap": "schema",
+    "migrate": "database",
+    "bootstrap": "database",
     "demo": "demo",
     "status": "status",
     "remember": "remember",
     "recall": "recall",
     "context": "context",
-    "import": "transfer",
-    "export": "transfer",
+    "import": "import_export",
+    "export": "import_export",
     "tenants": "tenants",
     "keys": "keys",
     "sessions": "sessions",
@@ -94,7 +94,7 @@ def main() -> None:
     try:
         skein()
     except Exception as error:
-        from skein_cluster.failures import failure_of  # noqa: PLC0415 - half a second of imports; only failures pay.
+        from skein_cluster.cli.error_messages import failure_of  # noqa: PLC0415 - half a second of imports; only failures pay.
 
         failure = failure_of(error)
         if failure is None:

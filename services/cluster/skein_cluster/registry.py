@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from skein_kit.migrate import Migration, discover
-from skein_kit.service import Host
+from skein_kit.database.schema_migrations import Migration, discover
+from skein_kit.host.process import Host
 from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import PORTS as _PC2_PORTS
 from skein_pc2.settings import Pc2Settings, setting_of
@@ -15,7 +15,7 @@ from skein_pc2.settings import port_of as pc2_port_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from skein_kit.service import Service
+    from skein_kit.host.process import Service
     from skein_kit.settings import ProcessSettings
 
 # In the order in which one process starts them: those at the edge last, so that they stop first.

@@ -13,29 +13,29 @@ from skein.memory.v1 import blocks_pb2_grpc, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.cluster_status.rpc import ClusterStatus
 from skein_gateway.console.routes import Console
-from skein_gateway.contexts import Contexts
-from skein_gateway.cors import origins_of
-from skein_gateway.credentials import Credentials
-from skein_gateway.forgetting import Forgetting
-from skein_gateway.forwarding import PUBLIC_METHODS, forwarder, stream_forwarder
-from skein_gateway.http import Front, entered, http_door
-from skein_gateway.limiting import Limiter
-from skein_gateway.mcp.calling import MCP_PATH, Rpcs
-from skein_gateway.mcp.door import Guard, McpDoor, is_loopback, manager_of, running
+from skein_gateway.context.rpc import Contexts
+from skein_gateway.forget.rpc import Forgetting
+from skein_gateway.http_api.cors import origins_of
+from skein_gateway.http_api.server import Front, entered, http_door
+from skein_gateway.identity.credential_cache import Credentials
+from skein_gateway.identity.credential_check import Recognizer, fetching
+from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, Proxies
+from skein_gateway.mcp.http_handler import Guard, McpDoor, is_loopback, manager_of, running
+from skein_gateway.mcp.rpc_calls import MCP_PATH, Rpcs
 from skein_gateway.mcp.server import server_of
 from skein_gateway.oauth.metadata import Metadata
 from skein_gateway.oauth.routes import oauth_routes
-from skein_gateway.proxies import NO_TRUSTED_PROXIES, Proxies
-from skein_gateway.recalling import Recalling
-from skein_gateway.recognition import Recognizer, fetching
-from skein_gateway.remembering import Remembering
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, stream_forwarder
+from skein_gateway.rate_limits.limiter import Limiter
+from skein_gateway.recall.rpc import Recalling
+from skein_gateway.remember.rpc import Remembering
 from skein_gateway.servicer import GatewayServicer
 from skein_gateway.settings import GatewaySettings
-from skein_gateway.status import ClusterStatus
-from skein_kit import logs
-from skein_kit.service import Host, Service, Servicers
-from skein_kit.tls import Tls
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.telemetry import logs
+from skein_kit.tls.server_tls import Tls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.gateway.v1 import gateway_pb2_grpc as rpc
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
 
 if TYPE_CHECKING:
-    from skein_gateway.contexts import Contexts
-    from skein_gateway.forgetting import Forgetting
-    from skein_gateway.recalling import Recalling
-    from skein_gateway.remembering import Remembering
-    from skein_gateway.status import ClusterStatus
+    from skein_gateway.cluster_status.rpc import ClusterStatus
+    from skein_gateway.context.rpc import Contexts
+    from skein_gateway.forget.rpc import Forgetting
+    from skein_gateway.recall.rpc import Recalling
+    from skein_gateway.remember.rpc import Remembering
 
 
 class GatewayServicer(rpc.GatewayServiceServicer):

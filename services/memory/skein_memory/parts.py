@@ -6,38 +6,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.embeddings import Embeddings
-    from skein_kit.months import Months
-    from skein_memory.delivering import Delivering
-    from skein_memory.finishing import Finisher
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.search_text.embedding_requests import Embeddings
+    from skein_memory.access_log.store import AccessLogStore
+    from skein_memory.aliases.store import AliasStore
+    from skein_memory.blocks.store import BlockStore
+    from skein_memory.cold_storage.store import ArchiveStore
+    from skein_memory.conflicts.store import ConflictStore
+    from skein_memory.curation.store import CuratingStore
+    from skein_memory.erasure.access_log_erasure import ErasureStore
+    from skein_memory.erasure.archive_purge import ExpungingStore
+    from skein_memory.erasure.completion import ErasureCompleter
+    from skein_memory.erasure.store import ErasingStore
+    from skein_memory.events.store import ChangeStore
+    from skein_memory.events.stream import Watching
+    from skein_memory.graph.store import GraphStore
+    from skein_memory.links.store import LinkStore
+    from skein_memory.listing.store import FindingStore
+    from skein_memory.memories.level_store import LevelStore
+    from skein_memory.memories.reindex import OutdatedStore
+    from skein_memory.memories.store import MemoryStore
+    from skein_memory.overview.store import OverviewStore
     from skein_memory.settings import MemorySettings
-    from skein_memory.store import (
-        AccessLogStore,
-        ArchiveStore,
-        BlockStore,
-        ChangeStore,
-        LinkStore,
-        MemoryStore,
-        WatchStore,
-    )
-    from skein_memory.store.aliases import AliasStore
-    from skein_memory.store.conflicts import ConflictStore
-    from skein_memory.store.curating import CuratingStore
-    from skein_memory.store.deliveries import DeliveryStore
-    from skein_memory.store.erasing import ErasingStore
-    from skein_memory.store.erasures import ErasureStore
-    from skein_memory.store.expunging import ExpungingStore
-    from skein_memory.store.finding import FindingStore
-    from skein_memory.store.graph import GraphStore
-    from skein_memory.store.levels import LevelStore
-    from skein_memory.store.outdated import OutdatedStore
-    from skein_memory.store.overview import OverviewStore
-    from skein_memory.store.secrets import SecretStore
-    from skein_memory.store.snapshots import SnapshotStore
-    from skein_memory.store.tasks import TaskStore
-    from skein_memory.store.transfer import TransferStore
-    from skein_memory.store.trust import SourceTrustStore
-    from skein_memory.watching import Watching
+    from skein_memory.snapshots.store import SnapshotStore
+    from skein_memory.source_trust.store import SourceTrustStore
+    from skein_memory.tasks.store import TaskStore
+    from skein_memory.transfer.store import TransferStore
+    from skein_memory.vault.store import SecretStore
+    from skein_memory.webhooks.delivery_store import DeliveryStore
+    from skein_memory.webhooks.sender import Delivering
+    from skein_memory.webhooks.store import WatchStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +70,7 @@ class Parts:
     archives: ArchiveStore
     expunging: ExpungingStore
     erasures: ErasureStore
-    finishing: Finisher
+    erasure_completer: ErasureCompleter
     delivering: Delivering
 
 

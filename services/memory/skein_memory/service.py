@@ -9,23 +9,39 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
+from skein_kit.access_log.writer import AccessLog
 from skein_kit.background import alongside
-from skein_kit.cold import Cold
-from skein_kit.embeddings import Embeddings
-from skein_kit.months import Months
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import policies_of
-from skein_kit.quotas import Quotas
-from skein_kit.recording import AccessLog
-from skein_kit.requests import Requests
-from skein_kit.service import Service, Servicers
-from skein_kit.vectors import prepare_connection
-from skein_memory.delivering import Delivering
-from skein_memory.finishing import Finisher
-from skein_memory.keyring import KeyCheck
+from skein_kit.cold_storage.files import Cold
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.host.process import Service, Servicers
+from skein_kit.idempotency.store import Requests
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.policies.store import policies_of
+from skein_kit.quotas.store import Quotas
+from skein_kit.search_text.embedding_requests import Embeddings
+from skein_kit.search_text.vector_columns import prepare_connection
+from skein_memory.access_log.store import AccessLogStore
+from skein_memory.aliases.store import AliasStore
+from skein_memory.blocks.store import BlockStore
+from skein_memory.cold_storage.store import ArchiveStore
+from skein_memory.conflicts.store import ConflictStore
+from skein_memory.curation.store import CuratingStore
+from skein_memory.erasure.access_log_erasure import ErasureStore
+from skein_memory.erasure.archive_purge import ExpungingStore
+from skein_memory.erasure.completion import ErasureCompleter
+from skein_memory.erasure.store import ErasingStore
+from skein_memory.events.store import ChangeStore
+from skein_memory.events.stream import Watching
+from skein_memory.graph.store import GraphStore
+from skein_memory.links.store import LinkStore
+from skein_memory.listing.store import FindingStore
+from skein_memory.memories.level_store import LevelStore
+from skein_memory.memories.reindex import OutdatedStore
+from skein_memory.memories.store import MemoryStore
+from skein_memory.overview.store import OverviewStore
 from skein_memory.parts import Parts
-from skein_memory.sealing import MasterKeys
-from skein_memory.servicer import (
+from skein_memory.queries import QUERIES
+from skein_memory.servicers import (
     BlockServicer,
     CurationServicer,
     HistoryServicer,
@@ -35,40 +51,22 @@ from skein_memory.servicer import (
     UpkeepServicer,
 )
 from skein_memory.settings import MemorySettings, SecretSettings
-from skein_memory.store import (
-    AccessLogStore,
-    ArchiveStore,
-    BlockStore,
-    ChangeStore,
-    ErasingStore,
-    FindingStore,
-    LinkStore,
-    MemoryStore,
-    WatchStore,
-)
-from skein_memory.store.aliases import AliasStore
-from skein_memory.store.conflicts import ConflictStore
-from skein_memory.store.curating import CuratingStore
-from skein_memory.store.deliveries import DeliveryStore
-from skein_memory.store.erasures import ErasureStore
-from skein_memory.store.expunging import ExpungingStore
-from skein_memory.store.graph import GraphStore
-from skein_memory.store.levels import LevelStore
-from skein_memory.store.outdated import OutdatedStore
-from skein_memory.store.overview import OverviewStore
-from skein_memory.store.queries import QUERIES
-from skein_memory.store.secrets import SecretStore, Vault
-from skein_memory.store.snapshots import SnapshotStore
-from skein_memory.store.tables import Tables
-from skein_memory.store.tasks import TaskStore
-from skein_memory.store.transfer import TransferStore
-from skein_memory.store.trust import SourceTrustStore
-from skein_memory.watching import Watching
+from skein_memory.snapshots.store import SnapshotStore
+from skein_memory.source_trust.store import SourceTrustStore
+from skein_memory.store_base import Tables
+from skein_memory.tasks.store import TaskStore
+from skein_memory.transfer.store import TransferStore
+from skein_memory.vault.encryption import MasterKeys
+from skein_memory.vault.key_check import KeyCheck
+from skein_memory.vault.store import SecretStore, Vault
+from skein_memory.webhooks.delivery_store import DeliveryStore
+from skein_memory.webhooks.sender import Delivering
+from skein_memory.webhooks.store import WatchStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_kit.service import Host
+    from skein_kit.host.process import Host
 
 
 @asynccontextmanager
@@ -104,7 +102,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         outbound = Outbound.of(OutboundSettings.read(host.environment))
         delivering = Delivering(deliveries, watches.key_of, outbound)
         erasures = ErasureStore(tables, longest_call=timedelta(seconds=host.settings.max_deadline_seconds))
-        finishing = Finisher(erasures)
+        erasure_completer = ErasureCompleter(erasures)
         cold = Cold(settings.archives(host.environment))
         parts = Parts(
             settings=settings,
@@ -136,7 +134,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             deliveries=deliveries,
             delivering=delivering,
             erasures=erasures,
-            finishing=finishing,
+            erasure_completer=erasure_completer,
         )
         servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryServicer(parts)))
         servicers.add(rpc.add_LinkServiceServicer_to_server, access_log.watching(LinkServicer(parts)))
@@ -151,7 +149,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server, access_log.watching(SnapshotServicer(parts))
         )
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
-        async with watching.open(), delivering.open(), alongside(erasures=finishing.run):
+        async with watching.open(), delivering.open(), alongside(erasures=erasure_completer.run):
             yield servicers
 
 

@@ -9,30 +9,30 @@ import zmq
 import zmq.asyncio
 
 from skein_kit.background import alongside
-from skein_kit.service import Host, Service, Servicers
-from skein_pc2.api import Apis
-from skein_pc2.contextual.background_updates import BackgroundUpdates
-from skein_pc2.contextual.reasoning_health import ReasoningHealth
-from skein_pc2.curve import Certificates, admitting
-from skein_pc2.dialects import HealthPort
+from skein_kit.host.process import Host, Service, Servicers
 from skein_pc2.envelope.background_deletion import BackgroundDeletions
-from skein_pc2.events import Events
-from skein_pc2.health import Health
+from skein_pc2.envelope.dialect import Orchestrator
+from skein_pc2.events.event_stream import Events
+from skein_pc2.gateway_api.client import Apis
 from skein_pc2.memory_service import MemoryService
-from skein_pc2.orchestrator import Orchestrator
-from skein_pc2.reasoning.jarvis import Jarvis
+from skein_pc2.protocol.dialect import HealthPort
+from skein_pc2.protocol.health import Health
+from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
+from skein_pc2.reasoning.actions.health import ReasoningHealth
+from skein_pc2.reasoning.jarvis.jarvis import Jarvis
 from skein_pc2.reasoning.port import Reasoning
-from skein_pc2.router import ANSWER_SECONDS, PATIENT_SECONDS, Door
-from skein_pc2.session_agent import Pulse, SessionAgent
+from skein_pc2.sessions.session_agent import Pulse, SessionAgent
 from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_secure, only_answers, port_of
+from skein_pc2.transport.curve import Certificates, admitting
 from skein_pc2.transport.ports import Port, Ports
+from skein_pc2.transport.router import ANSWER_SECONDS, PATIENT_SECONDS, Door
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from skein_pc2.api import Api
-    from skein_pc2.dialects import Dialect
-    from skein_pc2.publishing import Publisher
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.dialect import Dialect
+    from skein_pc2.transport.publisher import Publisher
 
 # Ports whose clients wait for five seconds, as their document has it.
 _PATIENT = (5570, 5576)

@@ -9,27 +9,27 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit import pages
-from skein_kit.access import OPERATOR
-from skein_kit.call import Context, caller
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
+from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
-from skein_kit.pages import WHOLE, page_of
-from skein_kit.requests import Once
-from skein_recall import wire
-from skein_recall.comparing import Comparison
+from skein_kit.rpc import pagination
+from skein_kit.rpc.pagination import WHOLE, page_of
+from skein_recall import convert as wire
 from skein_recall.errors import ModelAnswerInvalid
-from skein_recall.given import Given
-from skein_recall.models import Draft
-from skein_recall.providers import TextRefused
-from skein_recall.store.reindexing import Start
+from skein_recall.index.caller_vectors import Given
+from skein_recall.models.model import Draft
+from skein_recall.models.reindex_store import Start
+from skein_recall.providers.provider import TextRefused
+from skein_recall.quality.comparison import Comparison
 
 if TYPE_CHECKING:
-    from skein_kit.outbound import Outbound
-    from skein_recall.comparing import Comparer
-    from skein_recall.models import EmbeddingModel, Registry
+    from skein_kit.outbound.fetch import Outbound
+    from skein_recall.models.model import EmbeddingModel, Registry
+    from skein_recall.providers.text_embedder import Vectors
+    from skein_recall.quality.comparison import Comparer
     from skein_recall.settings import RecallSettings
     from skein_recall.store import Store
-    from skein_recall.vectors import Vectors
 
 # Of a call's time, what comparing may take.
 _SHARE_OF_TIME = 0.8
@@ -97,7 +97,7 @@ class ModelServicer(rpc.RecallServiceServicer):
             show_embeddings=request.show_embeddings,
             at=now(),
         )
-        states = pages.fitting(wire.index_state(name, found[name]) for name in names if name in found)
+        states = pagination.fitting(wire.index_state(name, found[name]) for name in names if name in found)
         return pb.BatchGetIndexStatesResponse(
             states=states,
             not_found=[name for name in names if name not in found],
@@ -120,13 +120,13 @@ class ModelServicer(rpc.RecallServiceServicer):
         return pb.GetReindexResponse(reindex=wire.reindex(row))
 
     async def ListReindexes(self, request: pb.ListReindexesRequest, context: Context) -> pb.ListReindexesResponse:
-        size = pages.page_size(request.page_size)
-        place = pages.read_token(request.page_token, None, request)
+        size = pagination.page_size(request.page_size)
+        place = pagination.read_token(request.page_token, None, request)
         before = wire.place_of(place)
         rows = await self._parts.store.reindexes.list_newest(before, size + 1)
         response = pb.ListReindexesResponse(reindexes=[wire.reindex(row) for row in rows[:size]])
         if len(rows) > size:
-            response.next_page_token = pages.write_token([str(rows[size - 1]["reindex_id"])], None, request)
+            response.next_page_token = pagination.write_token([str(rows[size - 1]["reindex_id"])], None, request)
         return response
 
     async def CancelReindex(self, request: pb.CancelReindexRequest, context: Context) -> pb.CancelReindexResponse:

@@ -7,33 +7,33 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc as rpc
+from skein_kit.access_log.writer import AccessLog
+from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.background import alongside
-from skein_kit.headroom import DELAYS
-from skein_kit.outbound import Outbound, OutboundSettings
-from skein_kit.policies import policies_of
-from skein_kit.recording import AccessLog
-from skein_kit.service import Host, Service, Servicers
-from skein_kit.telemetry import EMBEDDER_QUEUE, EMBEDDER_WAIT
-from skein_recall.comparing import Comparer
-from skein_recall.deferring import Deferred
-from skein_recall.embedder import Embedder
-from skein_recall.erasing import ErasureWatch
-from skein_recall.held import Held
-from skein_recall.index import Indexer
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.policies.store import policies_of
+from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
+from skein_recall.embedded_model.embedder import Embedder
+from skein_recall.erasure.watcher import ErasureWatch
+from skein_recall.index.embedding_queue import Deferred
+from skein_recall.index.indexer import Indexer
+from skein_recall.index.reindexer import Reindexer
 from skein_recall.model_servicer import ModelParts
-from skein_recall.models import Registry
-from skein_recall.providers.choosing import Providers
+from skein_recall.models.model import Registry
+from skein_recall.providers.api_keys import Keys
 from skein_recall.providers.embedded import Embedded
-from skein_recall.providers.keys import Keys
-from skein_recall.query.similar import SimilarItems
-from skein_recall.recent import Recent
-from skein_recall.reindexing import Reindexer
-from skein_recall.sampling import Sampler
-from skein_recall.search import Searcher
-from skein_recall.servicer import IndexServicer, RecallServicer
+from skein_recall.providers.selection import Providers
+from skein_recall.providers.text_embedder import Vectors, observe_batch
+from skein_recall.quality.comparison import Comparer
+from skein_recall.quality.recent_queries import Recent
+from skein_recall.quality.sampler import Sampler
+from skein_recall.search.searcher import Searcher
+from skein_recall.search.similar import SimilarItems
+from skein_recall.servicers import IndexServicer, RecallServicer
 from skein_recall.settings import RecallSettings
 from skein_recall.store import Store, prepare_connection
-from skein_recall.vectors import Vectors, observe_batch
+from skein_recall.vector_cache.cache import Held
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

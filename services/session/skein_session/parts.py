@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.embeddings import Embeddings
-    from skein_session.following import Following
-    from skein_session.searching import Searcher
+    from skein_kit.search_text.embedding_requests import Embeddings
+    from skein_session.agent_states.store import StateStore
+    from skein_session.cold_storage.store import ArchiveStore
+    from skein_session.erasure.store import ErasingStore
+    from skein_session.export.store import ExportingStore
+    from skein_session.messages.store import MessageStore
+    from skein_session.messages.stream import Following
+    from skein_session.search.searcher import Searcher
+    from skein_session.sessions.store import SessionStore
     from skein_session.settings import SessionSettings
-    from skein_session.store.archives import ArchiveStore
-    from skein_session.store.cold_pages import Pages
-    from skein_session.store.erasing import ErasingStore
-    from skein_session.store.exporting import ExportingStore
-    from skein_session.store.messages import MessageStore
-    from skein_session.store.sessions import SessionStore
-    from skein_session.store.states import StateStore
-    from skein_session.store.transcripts import TranscriptStore
-    from skein_session.summarizing import Summarizer
+    from skein_session.summaries.summarizer import Summarizer
+    from skein_session.transcripts.pages import Pages
+    from skein_session.transcripts.store import TranscriptStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

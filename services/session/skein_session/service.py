@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
-from skein_kit.cold import Cold
-from skein_kit.embeddings import Embeddings
-from skein_kit.months import Months
-from skein_kit.policies import policies_of
-from skein_kit.quotas import Quotas
-from skein_kit.recording import AccessLog
-from skein_kit.service import Host, Service, Servicers
-from skein_kit.sql import Queries
-from skein_kit.vectors import prepare_connection
-from skein_session.following import Following
-from skein_session.model import ChatModel
+from skein_kit.access_log.writer import AccessLog
+from skein_kit.cold_storage.files import Cold
+from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.named_queries import Queries
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.policies.store import policies_of
+from skein_kit.quotas.store import Quotas
+from skein_kit.search_text.embedding_requests import Embeddings
+from skein_kit.search_text.vector_columns import prepare_connection
+from skein_session.agent_states.store import StateStore
+from skein_session.cold_storage.store import ArchiveStore
+from skein_session.erasure.store import ErasingStore
+from skein_session.export.store import ExportingStore
+from skein_session.idempotency import SessionRequests
+from skein_session.messages.store import MessageStore
+from skein_session.messages.stream import Following
+from skein_session.messages.stream_store import StandingStore
 from skein_session.parts import Parts
-from skein_session.searching import Searcher
-from skein_session.servicer import SessionServicer, UpkeepServicer
+from skein_session.search.searcher import Searcher
+from skein_session.search.store import SearchStore
+from skein_session.servicers import SessionServicer, UpkeepServicer
+from skein_session.sessions.idle_store import IdleStore
+from skein_session.sessions.participants import InheritanceStore
+from skein_session.sessions.store import SessionStore
 from skein_session.settings import SessionSettings
-from skein_session.store.answers import SessionRequests
-from skein_session.store.archives import ArchiveStore
-from skein_session.store.cold_pages import Pages
-from skein_session.store.erasing import ErasingStore
-from skein_session.store.exporting import ExportingStore
-from skein_session.store.idle import IdleStore
-from skein_session.store.inheriting import InheritanceStore
-from skein_session.store.messages import MessageStore
-from skein_session.store.search import SearchStore
-from skein_session.store.sessions import SessionStore
-from skein_session.store.standings import StandingStore
-from skein_session.store.states import StateStore
-from skein_session.store.transcripts import TranscriptStore
-from skein_session.summarizing import Summarizer
+from skein_session.summaries.chat_model import ChatModel
+from skein_session.summaries.summarizer import Summarizer
+from skein_session.transcripts.pages import Pages
+from skein_session.transcripts.store import TranscriptStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

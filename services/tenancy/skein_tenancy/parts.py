@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_tenancy.accounts import Accounts
-    from skein_tenancy.inviting import Inviting
+    from skein_tenancy.agents.store import AgentStore
+    from skein_tenancy.deletions.store import DeletionStore
+    from skein_tenancy.invitations.sender import Inviting
+    from skein_tenancy.invitations.store import InvitationStore
+    from skein_tenancy.members.accounts import Accounts
+    from skein_tenancy.members.store import MemberStore
+    from skein_tenancy.policies.store import PolicyStore
+    from skein_tenancy.quotas.store import QuotaStore
     from skein_tenancy.settings import TenancySettings
-    from skein_tenancy.store import (
-        AgentStore,
-        DeletionStore,
-        DirectoryStore,
-        InvitationStore,
-        MemberStore,
-        PolicyStore,
-        QuotaStore,
-        SubjectStore,
-        ToolStore,
-    )
+    from skein_tenancy.subjects.store import SubjectStore
+    from skein_tenancy.tenants.store import DirectoryStore
+    from skein_tenancy.tools.store import ToolStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

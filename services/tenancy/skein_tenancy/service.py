@@ -10,26 +10,24 @@ from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
 from skein_kit.background import alongside
 from skein_kit.canary import CanarySettings
-from skein_kit.mail import Mailer, MailSettings
-from skein_kit.service import Host, Service, Servicers
-from skein_tenancy import canary
-from skein_tenancy.accounts import Accounts
-from skein_tenancy.inviting import Inviting
+from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.outbound.mail import Mailer, MailSettings
+from skein_tenancy.agents.store import AgentStore
+from skein_tenancy.canary import provisioner
+from skein_tenancy.canary.store import CanaryStore
+from skein_tenancy.deletions.store import DeletionStore
+from skein_tenancy.invitations.sender import Inviting
+from skein_tenancy.invitations.store import InvitationStore
+from skein_tenancy.members.accounts import Accounts
+from skein_tenancy.members.store import MemberStore
 from skein_tenancy.parts import Parts
-from skein_tenancy.servicer import TenancyServicer, UpkeepServicer
+from skein_tenancy.policies.store import PolicyStore
+from skein_tenancy.quotas.store import QuotaStore
+from skein_tenancy.servicers import TenancyServicer, UpkeepServicer
 from skein_tenancy.settings import TenancySettings
-from skein_tenancy.store import (
-    AgentStore,
-    CanaryStore,
-    DeletionStore,
-    DirectoryStore,
-    InvitationStore,
-    MemberStore,
-    PolicyStore,
-    QuotaStore,
-    SubjectStore,
-    ToolStore,
-)
+from skein_tenancy.subjects.store import SubjectStore
+from skein_tenancy.tenants.store import DirectoryStore
+from skein_tenancy.tools.store import ToolStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -63,7 +61,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         servicers.add(rpc.add_UpkeepServiceServicer_to_server, UpkeepServicer(parts))
         async with AsyncExitStack() as stack:
             if CanarySettings.read(host.environment).canary_seconds > 0:
-                await stack.enter_async_context(alongside(canary=partial(canary.keep, CanaryStore(database))))
+                await stack.enter_async_context(alongside(canary=partial(provisioner.keep, CanaryStore(database))))
             yield servicers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from skein_kit.settings import Settings
-from skein_tenancy.quotas import Defaults
+from skein_tenancy.quotas.model import Defaults
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

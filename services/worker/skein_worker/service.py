@@ -14,19 +14,20 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import archives_pb2, session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.background import alongside
-from skein_kit.backups import BackupSettings
+from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
-from skein_kit.service import Host, Service, Servicers
-from skein_worker import backups, deletion, reindexing
-from skein_worker.canary.looking import CANARY, Looking
-from skein_worker.canary.looking import STANDING as CANARY_STANDING
-from skein_worker.jobs import STANDING, Clients, Jobs
-from skein_worker.measuring import Measuring, Tally, put_webhooks
-from skein_worker.queue import Queue
-from skein_worker.rounds import Rounds, Task
+from skein_kit.host.process import Host, Service, Servicers
+from skein_worker.canary.isolation_check import CANARY, Looking
+from skein_worker.canary.isolation_check import STANDING as CANARY_STANDING
+from skein_worker.job_queue.job_queue import Queue
+from skein_worker.job_queue.store import Store
+from skein_worker.measure import newest_backup
+from skein_worker.measure.measurements import Measuring, Tally, put_webhooks
+from skein_worker.rounds import reindex, tenant_deletion
+from skein_worker.rounds.jobs import STANDING, Clients, Jobs
+from skein_worker.rounds.tenant_rounds import Rounds, Task
 from skein_worker.settings import WorkerSettings, check
-from skein_worker.store import Store
-from skein_worker.system import System
+from skein_worker.system_identity import System
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -62,8 +63,8 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         store = Store(database)
         jobs = Jobs(clients, system, store, settings, queue.add)
         measuring = Measuring(store, seconds=settings.measure_seconds)
-        deletions = deletion.Deletions(
-            deletion.Clients(
+        deletions = tenant_deletion.Deletions(
+            tenant_deletion.Clients(
                 session=clients.session,
                 memory=clients.memory,
                 recall=clients.index,
@@ -74,26 +75,26 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             seconds=settings.deletion_seconds,
         )
         rounds = Rounds(jobs, system, _tasks(clients, settings))
-        reindexes = reindexing.Reindexing(clients.index, system, settings)
+        reindexes = reindex.Reindexing(clients.index, system, settings)
         seconds = CanarySettings.read(host.environment).canary_seconds
         looking = Looking(
             host.channel("gateway"), auth_pb2_grpc.AuthServiceStub(host.channel("auth")), system, seconds=seconds
         )
         works = {
             **jobs.works(),
-            deletion.DELETION: deletions.run,
-            reindexing.REINDEXING: reindexes.run,
+            tenant_deletion.DELETION: deletions.run,
+            reindex.REINDEXING: reindexes.run,
             **rounds.works(),
             CANARY: looking.run,
         }
-        standing = [*STANDING, deletion.STANDING, reindexing.STANDING, *rounds.standing]
+        standing = [*STANDING, tenant_deletion.STANDING, reindex.STANDING, *rounds.standing]
         if seconds > 0:
             standing.append(CANARY_STANDING)
         # Beside the queue: it is what tells when the queue stands still.
         lasting = {"measuring": measuring.keep}
         backup_dir = BackupSettings.read(host.environment).backup_dir
         if backup_dir is not None:
-            lasting["backups"] = lambda: backups.keep(backup_dir, settings.measure_seconds)
+            lasting["backups"] = lambda: newest_backup.keep(backup_dir, settings.measure_seconds)
         async with alongside(**lasting), queue.running(works, standing=standing):
             yield servicers
 

@@ -11,7 +11,7 @@ from google.protobuf.struct_pb2 import Struct
 from langgraph.store.base import Item, SearchItem, get_text_at_path
 
 from skein.memory.v1 import memory_pb2
-from skein_client import exact
+from skein_client import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,12 +54,12 @@ class Draft:
 
     def memory(self, root: Root, kind: str, now: datetime) -> memory_pb2.Memory:
         """Return the memory that the item is. Raises TypeError or ValueError for a value that is no JSON."""
-        plain: dict[str, Any] = exact.loads(exact.dumps(dict(self.value)))
+        plain: dict[str, Any] = exact_json.loads(exact_json.dumps(dict(self.value)))
         own: dict[str, Any] = {"namespace": list(self.namespace), "key": self.key}
         data = _pruned(plain) or _EMPTY
         if _text(_plain(_struct(data))) != _text(plain):
             # Data has one kind of number, 1 and 1.0 alike, and a depth.
-            own["exact"] = exact.dumps(plain)
+            own["exact"] = exact_json.dumps(plain)
         if self.ttl is not None:
             own["ttl_minutes"] = self.ttl
         made = memory_pb2.Memory(
@@ -69,7 +69,7 @@ class Draft:
             tags=root.item_tags(self.namespace),
             source="langgraph",
         )
-        exact.with_json(made, data=data, metadata={root.name: own})
+        exact_json.with_json(made, data=data, metadata={root.name: own})
         if self.ttl is not None:
             made.expire_time.FromDatetime(now + timedelta(minutes=self.ttl))
         return made
@@ -80,12 +80,12 @@ def registered(root: Root, kind: str, namespace: Namespace) -> memory_pb2.Memory
     made = memory_pb2.Memory(
         external_id=root.namespace_id(namespace), type=kind, tags=root.registry_tags(namespace), source="langgraph"
     )
-    return exact.with_json(made, data={"namespace": list(namespace)})
+    return exact_json.with_json(made, data={"namespace": list(namespace)})
 
 
 def namespace_of(memory: memory_pb2.Memory, root: Root) -> Namespace | None:
     """Return the namespace that such a memory speaks of; None for one that somebody else gave the same tag."""
-    found = _labels((exact.get_json(memory, "data") or {}).get("namespace"))
+    found = _labels((exact_json.get_json(memory, "data") or {}).get("namespace"))
     return found if found is not None and memory.external_id == root.namespace_id(found) else None
 
 
@@ -123,7 +123,7 @@ def refreshed(memory: memory_pb2.Memory, root: Root, now: datetime) -> memory_pb
     # Being read is no change of the item.
     own["updated_at"] = _updated_at(memory, own).isoformat()
     made = memory_pb2.Memory(memory_id=memory.memory_id, revision=memory.revision)
-    exact.set_json(made, "metadata", {root.name: own})
+    exact_json.set_json(made, "metadata", {root.name: own})
     made.expire_time.FromDatetime(now + life)
     return made
 
@@ -141,7 +141,7 @@ def searched_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str
 def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
     own = _own(memory, root)
     # Names are in order: what is read goes into prompts, and should be the same each time.
-    value = exact.loads(own["exact"]) if "exact" in own else _ordered(exact.get_json(memory, "data") or {})
+    value = exact_json.loads(own["exact"]) if "exact" in own else _ordered(exact_json.get_json(memory, "data") or {})
     return {
         "namespace": tuple(own["namespace"]),
         "key": own["key"],
@@ -152,7 +152,7 @@ def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
 
 
 def _own(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
-    found = (exact.get_json(memory, "metadata") or {}).get(root.name)
+    found = (exact_json.get_json(memory, "metadata") or {}).get(root.name)
     return found if isinstance(found, dict) else {}
 
 
@@ -209,7 +209,7 @@ def _value(value: Value) -> Any:
 
 def _pruned(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict | list) and depth >= _MAX_DEPTH:
-        return exact.dumps(value)
+        return exact_json.dumps(value)
     if isinstance(value, dict):
         return {name: _pruned(below, depth + 1) for name, below in value.items()}
     if isinstance(value, list):
@@ -218,7 +218,7 @@ def _pruned(value: Any, depth: int = 0) -> Any:
 
 
 def _text(value: Any) -> str:
-    return exact.dumps(value, sort_keys=True)
+    return exact_json.dumps(value, sort_keys=True)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from skein.memory.v1 import archives_pb2
 from skein.session.v1 import archives_pb2 as sessions_pb2
-from skein_cluster import console, options
-from skein_cluster.calling import as_tenant
-from skein_cluster.listing import first
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
         return
     found = asyncio.run(_list(environment, limit))
     if as_json:
-        console.print_json({"archives": [console.as_json(archive) for archive in found]})
+        output.print_json({"archives": [output.as_json(archive) for archive in found]})
         return
     lines = [
         (
@@ -46,16 +46,14 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
             archive.label,
             archive.memory_count,
             archive.byte_count,
-            console.when(archive.from_time),
-            console.when(archive.to_time),
-            console.when(archive.create_time),
+            output.when(archive.from_time),
+            output.when(archive.to_time),
+            output.when(archive.create_time),
         )
         for archive in found
     ]
-    made = console.table(
-        "archive", "label", "memories", "bytes", "from", "to", "created", numbers=("memories", "bytes")
-    )
-    console.rows(made, lines, empty="Nothing lies in cold storage.")
+    made = output.table("archive", "label", "memories", "bytes", "from", "to", "created", numbers=("memories", "bytes"))
+    output.rows(made, lines, empty="Nothing lies in cold storage.")
 
 
 @archive_command.command("create")
@@ -68,10 +66,10 @@ def create(idle_days: int, session_id: str, label: str, environment: dict[str, s
     """Take memories that were not changed for some time to cold storage."""
     made = asyncio.run(_create(environment, idle_days, session_id, label))
     if as_json:
-        console.print_json({"archives": [console.as_json(archive) for archive in made]})
+        output.print_json({"archives": [output.as_json(archive) for archive in made]})
         return
     memories = sum(archive.memory_count for archive in made)
-    console.out().print(Text(f"{memories} memories went to {len(made)} archives."))
+    output.out().print(Text(f"{memories} memories went to {len(made)} archives."))
 
 
 @archive_command.command("store")
@@ -82,9 +80,9 @@ def store(session_id: str, environment: dict[str, str], *, as_json: bool) -> Non
     """Take the messages of an archived session to cold storage."""
     response = asyncio.run(_store_session(environment, session_id))
     if as_json:
-        console.print_json(console.as_json(response))
+        output.print_json(output.as_json(response))
         return
-    console.out().print(Text(f"The messages of {session_id} lie in cold storage."))
+    output.out().print(Text(f"The messages of {session_id} lie in cold storage."))
 
 
 @archive_command.command("restore")
@@ -97,21 +95,21 @@ def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json
     if is_session:
         back = asyncio.run(_restore_session(environment, name))
         if as_json:
-            console.print_json(console.as_json(back))
+            output.print_json(output.as_json(back))
             return
-        console.out().print(Text(f"The messages of {name} are back."))
+        output.out().print(Text(f"The messages of {name} are back."))
         return
     response = asyncio.run(_restore(environment, name))
     if as_json:
-        console.print_json(console.as_json(response))
+        output.print_json(output.as_json(response))
         return
     skipped = f", {response.skipped_count} were passed over" if response.skipped_count else ""
-    console.out().print(Text(f"{response.restored_count} memories are back{skipped}."))
+    output.out().print(Text(f"{response.restored_count} memories are back{skipped}."))
 
 
 def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) -> None:
     if as_json:
-        console.print_json({"sessions": [console.as_json(session) for session in found]})
+        output.print_json({"sessions": [output.as_json(session) for session in found]})
         return
     lines = [
         (
@@ -119,13 +117,13 @@ def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) ->
             session.title,
             session.message_count,
             session.byte_count,
-            console.when(session.archive_time),
-            console.when(session.store_time),
+            output.when(session.archive_time),
+            output.when(session.store_time),
         )
         for session in found
     ]
-    made = console.table("session", "title", "messages", "bytes", "archived", "stored", numbers=("messages", "bytes"))
-    console.rows(made, lines, empty="No session lies in cold storage.")
+    made = output.table("session", "title", "messages", "bytes", "archived", "stored", numbers=("messages", "bytes"))
+    output.rows(made, lines, empty="No session lies in cold storage.")
 
 
 async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[sessions_pb2.StoredSession]:

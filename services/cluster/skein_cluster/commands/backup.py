@@ -14,21 +14,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.text import Text
 
-from skein_cluster import console, credentials, logfile, options
-from skein_cluster.backups import choosing, creating, ranges, restoring, retention, verifying
-from skein_cluster.backups.archive import Archive
-from skein_cluster.backups.folder import Backup, BackupDamaged, Folder
-from skein_cluster.backups.source import source
-from skein_cluster.configuration.names import refuse_unknown
-from skein_cluster.exits import Exit, Failure
-from skein_kit.backups import BackupSettings
+from skein_cluster.api import credentials
+from skein_cluster.backup import base_backup, recovery_window, retention, selection, verification
+from skein_cluster.backup import restore as restoring
+from skein_cluster.backup.repository import Backup, BackupDamaged, Folder
+from skein_cluster.backup.source import source
+from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.processes import log_file
+from skein_kit.backup_folder import BackupSettings
 from skein_kit.settings import default_data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
-    from skein_cluster.backups.restoring import Restored
-    from skein_cluster.backups.retention import Pruned
+    from skein_cluster.backup.restore import Restored
+    from skein_cluster.backup.retention import Pruned
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 Made = TypeVar("Made")
@@ -96,9 +99,9 @@ def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json
         backup = _run(_create(where))
         pruned = retention.prune(where.folder, keep) if keep else None
     if as_json:
-        console.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
+        output.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
-    console.out().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
+    output.out().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
     if pruned is not None:
         _show(pruned)
 
@@ -111,7 +114,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     """List backups, oldest first, and the moments that each can be brought back to."""
     where = _Where.of(data_dir, backup_dir)
     with _troubles_named():
-        found = _run(ranges.of(where.folder))
+        found = _run(recovery_window.of(where.folder))
     unreadable = where.folder.unreadable()
     if as_json:
         told = [
@@ -123,7 +126,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
             }
             for each in found
         ]
-        console.print_json({"backups": told, "unreadable": unreadable})
+        output.print_json({"backups": told, "unreadable": unreadable})
         return
     lines = [
         (
@@ -138,12 +141,12 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
         )
         for each in found
     ]
-    made = console.table(
+    made = output.table(
         "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")
     )
-    console.rows(made, lines, empty=f"There is no backup in {where.folder.path}.")
+    output.rows(made, lines, empty=f"There is no backup in {where.folder.path}.")
     for name in unreadable:
-        console.err().print(Text(f"{name} has no description that can be read; `skein backup verify {name}` says why."))
+        output.err().print(Text(f"{name} has no description that can be read; `skein backup verify {name}` says why."))
 
 
 @backup_command.command("verify")
@@ -157,16 +160,16 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
     where = _Where.of(data_dir, backup_dir)
     try:
         backup = where.named(backup_id, latest=latest)[-1]
-        name, found = backup.backup_id, _run(verifying.problems(where.folder, backup))
+        name, found = backup.backup_id, _run(verification.problems(where.folder, backup))
     except BackupDamaged as damaged:
         name, found = backup_id or "", [str(damaged)]
     if as_json:
-        console.print_json({"backup_id": name, "problems": found})
+        output.print_json({"backup_id": name, "problems": found})
     else:
         for problem in found:
-            console.err().print(Text(problem))
+            output.err().print(Text(problem))
         if not found:
-            console.out().print(Text(f"{name} is whole."))
+            output.out().print(Text(f"{name} is whole."))
     if found:
         how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
         message = f"{how_many} wrong with {name}."
@@ -212,10 +215,10 @@ def restore(
     with _troubles_named():
         backups = where.named(backup_id, latest=latest)
         credentials.make_private(data_dir)
-        with logfile.logging_to(data_dir / _LOG_FILE, "warning"):
+        with log_file.logging_to(data_dir / _LOG_FILE, "warning"):
             restored = _run(_restore(where, backups, moment, timeline))
     if as_json:
-        console.print_json(_told_of(restored))
+        output.print_json(_told_of(restored))
         return
     _show_restored(restored, data_dir)
 
@@ -231,7 +234,7 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     with _troubles_named(), where.folder.writing():
         pruned = retention.prune(where.folder, keep)
     if as_json:
-        console.print_json(
+        output.print_json(
             {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}
         )
         return
@@ -239,7 +242,7 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
 
 
 async def _create(where: _Where) -> Backup:
-    shown = console.err()
+    shown = output.err()
     with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
 
         def told(done: int, whole: int) -> None:
@@ -247,16 +250,16 @@ async def _create(where: _Where) -> Backup:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
         async with source(where.data_dir, where.environment) as found:
-            return await creating.create(where.folder, found, where.environment, told=told)
+            return await base_backup.create(where.folder, found, where.environment, told=told)
 
 
 async def _restore(where: _Where, backups: list[Backup], moment: datetime | None, timeline: int | None) -> Restored:
     def told(said: str) -> None:
-        console.err().print(Text(said))
+        output.err().print(Text(said))
 
     log = Archive(where.folder, backups[0].wal_segment_bytes)
-    along = await choosing.timeline(log, backups, timeline)
-    backup = choosing.newest(log, backups, along, moment)
+    along = await selection.timeline(log, backups, timeline)
+    backup = selection.newest(log, backups, along, moment)
     return await restoring.restore(
         where.folder, backup, where.data_dir, where.environment, to=moment, timeline=along, told=told
     )
@@ -333,13 +336,11 @@ def _told_of(restored: Restored) -> dict[str, Any]:
 
 def _show(pruned: Pruned) -> None:
     names = ", ".join(pruned.backup_ids) or "no backup"
-    console.out().print(
-        Text(f"Removed {names}, {pruned.segments} segments of the log, {pruned.cold_files} cold files.")
-    )
+    output.out().print(Text(f"Removed {names}, {pruned.segments} segments of the log, {pruned.cold_files} cold files."))
 
 
 def _show_restored(restored: Restored, data_dir: Path) -> None:
-    out, notes = console.out(), console.err()
+    out, notes = output.out(), output.err()
     moment = "its own end" if restored.last_time is None else restoring.shown(restored.last_time)
     took = sum(restored.seconds.values())
     out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {took:.1f} s."))

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from skein_cluster import console, options
-from skein_cluster.calling import as_operator
-from skein_cluster.commands.transfer import progress
-from skein_cluster.exits import Exit, Failure
-from skein_cluster.quality.asking import ablated, ask, tenant_with
-from skein_cluster.quality.conversations import read_conversations
-from skein_cluster.quality.scores import MEASURES, by_category, summary, worth
-from skein_cluster.transfer.records import RecordInvalid
+from skein_cluster.api.client import as_operator
+from skein_cluster.bench.conversations import read_conversations
+from skein_cluster.bench.measures import MEASURES, by_category, summary, worth
+from skein_cluster.bench.run import ablated, ask, tenant_with
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.commands.import_export import progress
+from skein_cluster.importers.records import RecordInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skein_cluster.quality.conversations import Conversation
-    from skein_cluster.quality.scores import Asked, Mean
+    from skein_cluster.bench.conversations import Conversation
+    from skein_cluster.bench.measures import Asked, Mean
 
 _SEED = 5
 
@@ -70,7 +70,7 @@ def locomo(
     run = asyncio.run(_run(environment, read, ablation=ablation, keep=keep))
     document = _document(file, run)
     if as_json:
-        console.print_json(document)
+        output.print_json(document)
     else:
         _print(document)
 
@@ -138,15 +138,15 @@ def _print(document: Mapping[str, Any]) -> None:
         (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in MEASURES if measure in part))
         for name, part in parts.items()
     ]
-    made = console.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
-    console.rows(made, lines, empty="There were no questions.")
+    made = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
+    output.rows(made, lines, empty="There were no questions.")
     if document["ablation"]:
-        made = console.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
+        made = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
         lost = document["ablation"].items()
         rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
-        console.rows(made, rows, empty="")
+        output.rows(made, rows, empty="")
     latency = document["latency_ms"]
-    console.out().print(
+    output.out().print(
         Text(
             f"{document['memories']} memories in {len(document['conversations'])} tenants, {document['model']}. Recall "
             f"p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a time."
@@ -154,7 +154,7 @@ def _print(document: Mapping[str, Any]) -> None:
     )
     if document["degraded_answers"]:
         message = f"{document['degraded_answers']} answers were by words alone or lacked an arm: ask again."
-        console.err().print(Text(message, style="red"))
+        output.err().print(Text(message, style="red"))
 
 
 def _interval(mean: Mapping[str, float], form: str) -> str:

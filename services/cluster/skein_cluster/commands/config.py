@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from skein_cluster import console, options, registry
-from skein_cluster.configuration.asking import Answer, ask
-from skein_cluster.configuration.catalog import readings
-from skein_cluster.configuration.checking import notes, problems
-from skein_cluster.exits import Exit
+from skein_cluster import registry
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.config.catalog import readings
+from skein_cluster.config.check import notes, problems
+from skein_cluster.config.database_check import Answer, ask
 
 if TYPE_CHECKING:
     from skein_kit.settings import Reading
@@ -60,15 +61,15 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     if not wrong:
         answer.notes[:0] = notes(names, environment)
     if as_json:
-        console.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
+        output.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
     else:
         for sentence in wrong:
-            console.echo(sentence)
+            output.echo(sentence)
         for note in answer.notes:
-            console.err().print(Text(note))
+            output.err().print(Text(note))
         if not wrong:
             form = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
-            console.echo(f"Nothing is wrong with the settings of `{form}`.")
+            output.echo(f"Nothing is wrong with the settings of `{form}`.")
     if wrong:
         sys.exit(Exit.CANNOT_START)
 
@@ -83,9 +84,9 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
     """
     found = [_shown(reading) for reading in readings(_names(services), os.environ)]
     if as_json:
-        console.print_json({"settings": found})
+        output.print_json({"settings": found})
         return
-    table = console.table("setting", "value", "default", "from")
+    table = output.table("setting", "value", "default", "from")
     lines = [
         (
             row["name"],
@@ -95,7 +96,7 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
         )
         for row in found
     ]
-    console.rows(table, lines, empty="No settings.")
+    output.rows(table, lines, empty="No settings.")
 
 
 def _names(services: tuple[str, ...]) -> tuple[str, ...]:

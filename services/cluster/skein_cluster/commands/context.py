@@ -9,8 +9,8 @@ import click
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
-from skein_cluster import console, options, suggestions
-from skein_cluster.calling import as_tenant
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import command_lines, options, output
 from skein_cluster.commands.recall import MODES, by_mode, context_of, seen_by, show_incomplete, stores_nothing
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
     )
     answer, has_nothing = asyncio.run(_build(environment, request))
     if as_json:
-        console.print_json(console.as_json(answer))
+        output.print_json(output.as_json(answer))
         return
     # As it is: a line that is broken to fit the terminal would not be the text that a prompt gets.
     if answer.text:
-        console.echo_content(answer.text)
+        output.echo_content(answer.text)
     told = (
         f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
     )
     if has_nothing:
-        console.echo(suggestions.how_to_store(environment), err=True)
+        output.echo(command_lines.how_to_store(environment), err=True)
     else:
-        console.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
+        output.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
     show_incomplete(answer.incomplete)
 
 

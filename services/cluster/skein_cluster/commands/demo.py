@@ -18,13 +18,15 @@ from rich.rule import Rule
 from rich.text import Text
 
 from skein_client.connection import CREDENTIALS_FILE, data_dir
-from skein_cluster import console, logfile, registry
-from skein_cluster.commands.running import LOG_FILE, panel
-from skein_cluster.demonstration import demonstrate
-from skein_cluster.embedded import embedded_cluster
-from skein_cluster.signals import Stopping
-from skein_kit import open_files, postgres
-from skein_kit.telemetry import TRACING
+from skein_cluster import embedded, registry
+from skein_cluster.cli import output
+from skein_cluster.commands.up import LOG_FILE, panel
+from skein_cluster.demo.scenario import demonstrate
+from skein_cluster.processes import log_file
+from skein_cluster.processes.single_process import embedded_cluster
+from skein_cluster.processes.stop_signals import Stopping
+from skein_kit.host import open_files
+from skein_kit.telemetry.metrics import TRACING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,15 +52,15 @@ def demo_command() -> None:
         try:
             uvloop.run(_demo(folder, log))
         except Exception:
-            console.echo(logfile.tail(log, _LOG_LINES), err=True)
+            output.echo(log_file.tail(log, _LOG_LINES), err=True)
             raise
 
 
 async def _demo(folder: Path, log: Path) -> None:
     spans = InMemorySpanExporter()
-    out = console.out()
+    out = output.out()
     started = time.monotonic()
-    with logfile.logging_to(log, "warning"), Stopping.on_signals():
+    with log_file.logging_to(log, "warning"), Stopping.on_signals():
         TRACING.start(SimpleSpanProcessor(spans))
         try:
             out.print(Text("Starting a Skein cluster: Postgres, and eight services in one process …"))
@@ -89,5 +91,5 @@ def _folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        postgres.erase(folder / "postgres")
+        embedded.erase(folder / "postgres")
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,20 +11,21 @@ import click
 from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_auth.keys import PREFIX
-from skein_client.pages import items
-from skein_cluster import console, credentials, options
-from skein_cluster.calling import as_tenant
-from skein_cluster.exits import Exit, Failure
-from skein_cluster.listing import first
-from skein_kit.access import ROLES
+from skein_auth.api_keys.model import PREFIX
+from skein_client.pagination import items
+from skein_cluster.api import credentials
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.pagination import first
+from skein_kit.identity.bearer_token import public_prefix
+from skein_kit.identity.permissions import ROLES
 from skein_kit.ids import parse_id
-from skein_kit.tokens import public_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_cluster.calling import Api
+    from skein_cluster.api.client import Api
 
 
 _KEY_COLUMN = "key, and how its secret begins"
@@ -60,10 +61,10 @@ def create(
         request.expire_time.FromDatetime(datetime.now(UTC) + timedelta(days=days))
     made = asyncio.run(_create(environment, request))
     if as_json:
-        console.print_json({"api_key_id": made.api_key.api_key_id, "api_key": made.secret})
+        output.print_json({"api_key_id": made.api_key.api_key_id, "api_key": made.secret})
         return
-    console.echo(made.secret)
-    console.err().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
+    output.echo(made.secret)
+    output.err().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
 
 
 @keys_command.command("list")
@@ -74,20 +75,20 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List keys, newest first, revoked ones included."""
     found, prefixes = asyncio.run(_list(environment, limit))
     if as_json:
-        shown = [{**console.as_json(key), "secret_prefix": prefixes[key.api_key_id]} for key in found]
-        console.print_json({"api_keys": shown})
+        shown = [{**output.as_json(key), "secret_prefix": prefixes[key.api_key_id]} for key in found]
+        output.print_json({"api_keys": shown})
         return
     lines = [
         (
             f"{key.api_key_id}\n{prefixes[key.api_key_id]}…",
             f"{key.display_name}\n{_permissions(key)}",
             _state(key),
-            f"{console.when(key.create_time)}\n{console.when(key.use_time) if key.HasField('use_time') else 'never'}",
+            f"{output.when(key.create_time)}\n{output.when(key.use_time) if key.HasField('use_time') else 'never'}",
         )
         for key in found
     ]
-    table = console.table(_KEY_COLUMN, "name, permissions", "state", "created, last used", ids=(_KEY_COLUMN,))
-    console.rows(table, lines, empty="There are no keys.")
+    table = output.table(_KEY_COLUMN, "name, permissions", "state", "created, last used", ids=(_KEY_COLUMN,))
+    output.rows(table, lines, empty="There are no keys.")
 
 
 @keys_command.command("rotate")
@@ -106,17 +107,17 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
         request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
     rotated = asyncio.run(_rotate(environment, key, request))
     path = credentials.exchange_key(environment, rotated.replaced.api_key_id, rotated.secret)
-    until = console.when(rotated.replaced.expire_time)
+    until = output.when(rotated.replaced.expire_time)
     if as_json:
         key_id = rotated.api_key.api_key_id
-        console.print_json(
-            {"api_key_id": key_id, "api_key": rotated.secret, "replaced": console.as_json(rotated.replaced)}
+        output.print_json(
+            {"api_key_id": key_id, "api_key": rotated.secret, "replaced": output.as_json(rotated.replaced)}
         )
         return
-    console.echo(rotated.secret)
-    console.err().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
+    output.echo(rotated.secret)
+    output.err().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
     if path is not None:
-        console.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
+        output.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
 
 
 @keys_command.command("revoke")
@@ -127,9 +128,9 @@ def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
     """End KEY, an id or how the secret begins; calls with it are refused within seconds."""
     revoked = asyncio.run(_revoke(environment, key))
     if as_json:
-        console.print_json(console.as_json(revoked))
+        output.print_json(output.as_json(revoked))
         return
-    console.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
+    output.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
 
 
 def _state(key: auth_pb2.ApiKey) -> str:
@@ -137,7 +138,7 @@ def _state(key: auth_pb2.ApiKey) -> str:
         return "revoked"
     if key.HasField("expire_time"):
         over = key.expire_time.ToDatetime(tzinfo=UTC) <= datetime.now(UTC)
-        return "expired" if over else f"until {console.when(key.expire_time)}"
+        return "expired" if over else f"until {output.when(key.expire_time)}"
     return "valid"
 
 

@@ -12,15 +12,15 @@ from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_cluster import console, options
-from skein_cluster.calling import as_operator, calling
-from skein_cluster.directory import tenant_named
-from skein_cluster.listing import first
+from skein_cluster.api.client import as_operator, calling
+from skein_cluster.api.organizations import tenant_named
+from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import first
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from skein_cluster.calling import Api
+    from skein_cluster.api.client import Api
 
 _ROLES = {
     "viewer": members_pb2.ROLE_VIEWER,
@@ -48,11 +48,11 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
     """List the members of TENANT in order of joining."""
     found = asyncio.run(_list(environment, tenant_id, limit))
     if as_json:
-        console.print_json({"members": [console.as_json(member) for member in found]})
+        output.print_json({"members": [output.as_json(member) for member in found]})
         return
-    lines = [(each.account_id, each.email, _NAMES[each.role], console.when(each.create_time)) for each in found]
-    console.rows(
-        console.table("account", "address", "role", "joined", ids=("account",)),
+    lines = [(each.account_id, each.email, _NAMES[each.role], output.when(each.create_time)) for each in found]
+    output.rows(
+        output.table("account", "address", "role", "joined", ids=("account",)),
         lines,
         empty="The tenant has no members.",
     )
@@ -87,7 +87,7 @@ def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], 
 def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
     """End a membership in TENANT; the last owner stays."""
     account_id = asyncio.run(_remove(environment, tenant_id, account))
-    console.echo(f"Removed {account_id}.")
+    output.echo(f"Removed {account_id}.")
 
 
 @click.command()
@@ -103,23 +103,23 @@ def invite_command(
     """Ask EMAIL to join TENANT; where no mail is set up, the link to hand over is shown this one time."""
     made = asyncio.run(_invite(environment, tenant_id, email, role, days))
     if as_json:
-        console.print_json(console.as_json(made))
+        output.print_json(output.as_json(made))
         return
     if not made.token:
-        console.echo(f"Mailed to {made.invitation.email}.")
+        output.echo(f"Mailed to {made.invitation.email}.")
         return
     # A cluster of an earlier version answers without the link.
-    console.echo(made.link or made.token)
-    until = console.when(made.invitation.expire_time)
+    output.echo(made.link or made.token)
+    until = output.when(made.invitation.expire_time)
     told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
-    console.err().print(Text(told))
+    output.err().print(Text(told))
 
 
 def _show(member: members_pb2.Member, *, as_json: bool) -> None:
     if as_json:
-        console.print_json(console.as_json(member))
+        output.print_json(output.as_json(member))
         return
-    console.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
+    output.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
 
 
 @asynccontextmanager

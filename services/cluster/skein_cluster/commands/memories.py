@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster import console, options
-from skein_cluster.calling import as_tenant
-from skein_cluster.listing import first
-from skein_kit import exact_json
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import first
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,20 +37,20 @@ def list_(
     wanted = memory_pb2.MemoryFilter(types=types, tags_all=tags)
     found = asyncio.run(_list(environment, wanted, limit))
     if as_json:
-        console.print_json({"memories": [console.as_json(memory) for memory in found]})
+        output.print_json({"memories": [output.as_json(memory) for memory in found]})
         return
     lines = [
         (
             memory.external_id or memory.memory_id,
             memory.type,
-            console.when(memory.create_time),
+            output.when(memory.create_time),
             ", ".join(memory.tags),
-            console.shortened(memory.content or memory.title, 200),
+            output.shortened(memory.content or memory.title, 200),
         )
         for memory in found
     ]
-    console.rows(
-        console.table("memory", "type", "when", "tags", "content", ids=("memory",)),
+    output.rows(
+        output.table("memory", "type", "when", "tags", "content", ids=("memory",)),
         lines,
         empty="There are no memories.",
     )
@@ -64,19 +64,19 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Show one memory, by its id or external id, with its links."""
     memory, links = asyncio.run(_show(environment, memory_id))
     if as_json:
-        console.print_json({"memory": console.as_json(memory), "links": [console.as_json(link) for link in links]})
+        output.print_json({"memory": output.as_json(memory), "links": [output.as_json(link) for link in links]})
         return
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    for name, value in console.as_json(memory, with_texts=False).items():
+    for name, value in output.as_json(memory, with_texts=False).items():
         if value not in ("", [], None):
             grid.add_row(name, Text(_shown(value)))
     for link in links:
         other = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
         way = "→" if link.from_memory_id == memory.memory_id else "←"
         grid.add_row(f"{way} {link.relation}", Text(other))
-    console.out().print(grid)
+    output.out().print(grid)
 
 
 @memories_command.command("add")
@@ -88,9 +88,9 @@ def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as
     """Remember CONTENT."""
     memory = asyncio.run(_add(environment, memory_pb2.Memory(content=content, **fields)))
     if as_json:
-        console.print_json(console.as_json(memory))
+        output.print_json(output.as_json(memory))
         return
-    console.echo(memory.memory_id)
+    output.echo(memory.memory_id)
 
 
 @memories_command.command("delete")
@@ -101,16 +101,16 @@ def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> Non
     """Hide one memory, by its id or external id, from every list and from recall."""
     asyncio.run(_delete(environment, memory_id))
     if as_json:
-        console.print_json({"deleted": memory_id})
+        output.print_json({"deleted": memory_id})
         return
-    console.echo(f"Deleted {memory_id}.")
+    output.echo(f"Deleted {memory_id}.")
 
 
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return exact_json.dumps(value, separators=(", ", ": "))
+        return exact.dumps(value, separators=(", ", ": "))
     text = str(value)
     return next((text.removeprefix(prefix).lower() for prefix in ("SCOPE_", "LEVEL_") if text.startswith(prefix)), text)
 

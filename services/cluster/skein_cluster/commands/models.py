@@ -9,9 +9,9 @@ import click
 from rich.text import Text
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_cluster import console, options
-from skein_cluster.calling import as_operator
-from skein_cluster.listing import first
+from skein_cluster.api.client import as_operator
+from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
     """List the registered models by name."""
     found = asyncio.run(_list(environment))
     if as_json:
-        console.print_json({"embedding_models": [console.as_json(model) for model in found]})
+        output.print_json({"embedding_models": [output.as_json(model) for model in found]})
         return
     lines = [
         (
@@ -40,12 +40,12 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
             model.provider,
             model.dimensions,
             model.endpoint,
-            console.when(model.create_time),
+            output.when(model.create_time),
         )
         for model in found
     ]
-    made = console.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
-    console.rows(made, lines, empty="There are no models.")
+    made = output.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
+    output.rows(made, lines, empty="There are no models.")
 
 
 @models_command.command("register")
@@ -77,9 +77,9 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **given:
     asked = pb.EmbeddingModel(model=model, **{name: value for name, value in given.items() if value is not None})
     made = asyncio.run(_register(environment, asked))
     if as_json:
-        console.print_json(console.as_json(made))
+        output.print_json(output.as_json(made))
         return
-    console.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
+    output.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
 
 
 @models_command.command("reindex")
@@ -132,7 +132,7 @@ def compare(
     request = pb.CompareModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
     compared = asyncio.run(_compare(environment, request))
     if as_json:
-        console.print_json(console.as_json(compared))
+        output.print_json(output.as_json(compared))
         return
     every = compared.overall
     lines = [
@@ -140,10 +140,10 @@ def compare(
         for one in (*compared.tenants, every)
     ]
     title = f"{compared.model} beside {compared.active_model}, the nearest {compared.limit}"
-    made = console.table(
+    made = output.table(
         "tenant", "queries", "agreement", "same first", title=title, numbers=("queries", "agreement", "same first")
     )
-    console.rows(made, lines if every.query_count else [], empty="Nothing was asked lately; give --query and --tenant.")
+    output.rows(made, lines if every.query_count else [], empty="Nothing was asked lately; give --query and --tenant.")
 
 
 @models_command.command("use")
@@ -155,10 +155,10 @@ def use(model: str, environment: dict[str, str], *, force: bool, as_json: bool) 
     """Put MODEL in force; the way back is the same command with the other name."""
     response = asyncio.run(_use(environment, pb.SetActiveModelRequest(model=model, force=force)))
     if as_json:
-        console.print_json(console.as_json(response))
+        output.print_json(output.as_json(response))
         return
     before = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
-    console.echo(f"{response.embedding_model.model} is in force{before}; every process knows within five seconds.")
+    output.echo(f"{response.embedding_model.model} is in force{before}; every process knows within five seconds.")
 
 
 @models_command.command("drop")
@@ -169,14 +169,14 @@ def drop(model: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Forget MODEL and delete its vectors."""
     asyncio.run(_drop(environment, model))
     if as_json:
-        console.print_json({"model": model})
+        output.print_json({"model": model})
         return
-    console.echo(f"Dropped {model}.")
+    output.echo(f"Dropped {model}.")
 
 
 def _show(found: list[pb.Reindex], *, as_json: bool) -> None:
     if as_json:
-        console.print_json({"reindexes": [console.as_json(one) for one in found]})
+        output.print_json({"reindexes": [output.as_json(one) for one in found]})
         return
     lines = [
         (
@@ -192,10 +192,10 @@ def _show(found: list[pb.Reindex], *, as_json: bool) -> None:
         for one in found
     ]
     numbers = ("tenants", "seen", "embedded", "missing")
-    made = console.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
-    console.rows(made, lines, empty="Nothing was ever reindexed.")
+    made = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
+    output.rows(made, lines, empty="Nothing was ever reindexed.")
     if any(one.missing_count for one in found):
-        console.err().print(Text("Items that are missing are found by their words alone once the model is in force."))
+        output.err().print(Text("Items that are missing are found by their words alone once the model is in force."))
 
 
 async def _list(environment: Mapping[str, str]) -> list[pb.EmbeddingModel]:

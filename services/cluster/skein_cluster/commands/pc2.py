@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from skein_cluster import console, options
-from skein_cluster.exits import Exit, Failure
-from skein_pc2 import curve
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_pc2.transport import curve
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -47,11 +47,11 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
         message = f"The folder {folder} cannot be written: {error.strerror}."
         raise Failure(message, Exit.CANNOT_START) from None
     if as_json:
-        console.print_json({"folder": str(folder), "made": made})
+        output.print_json({"folder": str(folder), "made": made})
         return
     for path in made:
-        console.echo(path)
+        output.echo(path)
     if clients:
-        console.err().print(
+        output.err().print(
             Text("Move each client's .key_secret to the client, with server.key, and keep it there only.")
         )

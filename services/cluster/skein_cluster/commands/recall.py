@@ -13,14 +13,14 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import PermissionDenied
-from skein_cluster import console, options, suggestions
-from skein_cluster.calling import as_tenant
-from skein_cluster.hits import components_of, kind_of, profile_of, text_of, time_of
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import command_lines, options, output
+from skein_cluster.cli.recall_hits import components_of, kind_of, profile_of, text_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from skein_cluster.calling import Api
+    from skein_cluster.api.client import Api
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
@@ -70,7 +70,7 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
     """Say on stderr which arms are missing, if any are."""
     names = ", ".join(gateway_pb2.Arm.Name(arm).removeprefix("ARM_").lower() for arm in arms)
     if names:
-        console.err().print(Text(f"Incomplete: {names} did not answer."))
+        output.err().print(Text(f"Incomplete: {names} did not answer."))
 
 
 @click.command()
@@ -102,19 +102,19 @@ def recall_command(
     )
     answer, has_nothing = asyncio.run(_recall(environment, request))
     if as_json:
-        console.print_json(console.as_json(answer))
+        output.print_json(output.as_json(answer))
         return
     lines = [
-        (f"{hit.score:.3f}", components_of(hit), kind_of(hit), console.when(time_of(hit)), text_of(hit))
+        (f"{hit.score:.3f}", components_of(hit), kind_of(hit), output.when(time_of(hit)), text_of(hit))
         for hit in answer.hits
     ]
     if answer.HasField("profile"):
-        console.out().print(Text(profile_of(answer.profile)))
+        output.out().print(Text(profile_of(answer.profile)))
     if has_nothing:
-        console.echo(suggestions.how_to_store(environment), err=True)
+        output.echo(command_lines.how_to_store(environment), err=True)
     else:
-        console.rows(
-            console.table("score", "components", "kind", "when", "text", numbers=("score",)),
+        output.rows(
+            output.table("score", "components", "kind", "when", "text", numbers=("score",)),
             lines,
             empty="No hits." if answer.HasField("profile") else "Nothing was found.",
         )

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
-from skein_cluster import console, options, suggestions
-from skein_cluster.calling import as_tenant
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import command_lines, options, output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,14 +47,14 @@ def remember_command(
     answer = asyncio.run(_remember(environment, memory))
     (stored,) = answer.memories
     if as_json:
-        console.print_json(console.as_json(stored))
+        output.print_json(output.as_json(stored))
         return
-    console.echo(stored.memory_id)
+    output.echo(stored.memory_id)
     question = " ".join(content.split()[:_ASKED_WORDS])
     # As it is: a command line that is broken to fit the terminal cannot be copied.
-    console.echo(f"Try next: {suggestions.command_line('recall', question, environment=environment)}", err=True)
+    output.echo(f"Try next: {command_lines.command_line('recall', question, environment=environment)}", err=True)
     if answer.pending_embedding_count:
-        console.err().print(Text("It is found by its words already, and by meaning soon."))
+        output.err().print(Text("It is found by its words already, and by meaning soon."))
 
 
 def _stdin() -> str:

@@ -10,12 +10,14 @@ import sys
 import click
 import uvloop
 
-from skein_cluster import garbage, registry
-from skein_cluster.configuration.names import refuse_unknown
-from skein_cluster.signals import Stopping
-from skein_kit import logs, open_files
-from skein_kit.service import exporting_traces, running
+from skein_cluster import registry
+from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.processes import gc_freeze
+from skein_cluster.processes.stop_signals import Stopping
+from skein_kit.host import open_files
+from skein_kit.host.process import exporting_traces, running
 from skein_kit.settings import ProcessSettings, SettingInvalid
+from skein_kit.telemetry import logs
 
 _PR_SET_PDEATHSIG = 1
 
@@ -53,7 +55,7 @@ async def _serve(names: tuple[str, ...]) -> None:
 
     with exporting_traces(settings, name=name), Stopping.on_signals(cut_off) as stopping:
         async with running(services, host) as cluster:
-            garbage.leave_out()
+            gc_freeze.leave_out()
             log.info(
                 "serving",
                 services=[service.name for service in services],

@@ -9,9 +9,9 @@ import click
 from rich.text import Text
 
 from skein.session.v1 import session_pb2
-from skein_cluster import console, options
-from skein_cluster.calling import as_tenant
-from skein_cluster.listing import first
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List sessions, newest update first."""
     found = asyncio.run(_list(environment, limit))
     if as_json:
-        console.print_json({"sessions": [console.as_json(session) for session in found]})
+        output.print_json({"sessions": [output.as_json(session) for session in found]})
         return
     lines = [
         (
@@ -38,13 +38,13 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
             session.title,
             state_of(session),
             session.message_count,
-            console.when(session.create_time),
-            console.when(session.update_time),
+            output.when(session.create_time),
+            output.when(session.update_time),
         )
         for session in found
     ]
-    made = console.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
-    console.rows(made, lines, empty="There are no sessions.")
+    made = output.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
+    output.rows(made, lines, empty="There are no sessions.")
 
 
 @sessions_command.command("show")
@@ -56,18 +56,18 @@ def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: b
     """Show a session and its newest messages, in the order in which they were said."""
     session, messages = asyncio.run(_show(environment, session_id, limit))
     if as_json:
-        console.print_json(
-            {"session": console.as_json(session), "messages": [console.as_json(message) for message in messages]}
+        output.print_json(
+            {"session": output.as_json(session), "messages": [output.as_json(message) for message in messages]}
         )
         return
-    out = console.out()
+    out = output.out()
     out.print(Text(session.title or session.session_id, style="bold"))
     out.print(Text(f"{session.session_id}, {state_of(session)}, {session.message_count} messages"))
     lines = [
-        (message.sequence, console.when(message.create_time), message.name or role_of(message), message.content)
+        (message.sequence, output.when(message.create_time), message.name or role_of(message), message.content)
         for message in messages
     ]
-    console.rows(console.table("#", "when", "who", "said", numbers=("#",)), lines, empty="It has no messages.")
+    output.rows(output.table("#", "when", "who", "said", numbers=("#",)), lines, empty="It has no messages.")
 
 
 def state_of(session: session_pb2.Session) -> str:

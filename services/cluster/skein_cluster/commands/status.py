@@ -10,9 +10,9 @@ import click
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
-from skein_cluster import console, options
-from skein_cluster.calling import as_tenant
-from skein_cluster.exits import Exit
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ def status_command(environment: dict[str, str], *, as_json: bool) -> None:
     """Show which services answer. Ends with 0 when all serve, 1 when one does not, 4 when no cluster answers."""
     status = asyncio.run(_status(environment))
     if as_json:
-        console.print_json(console.as_json(status))
+        output.print_json(output.as_json(status))
     else:
         lines = [
             (
@@ -42,7 +42,7 @@ def status_command(environment: dict[str, str], *, as_json: bool) -> None:
             for service in status.services
         ]
         title = f"Skein {status.version}"
-        console.rows(console.table("service", "state", "ms", title=title, numbers=("ms",)), lines, empty="No services.")
+        output.rows(output.table("service", "state", "ms", title=title, numbers=("ms",)), lines, empty="No services.")
     if any(service.state != gateway_pb2.SERVICE_STATE_SERVING for service in status.services):
         sys.exit(Exit.REFUSED)
 

@@ -10,11 +10,11 @@ import click
 from rich.text import Text
 
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-from skein_cluster import console, options
-from skein_cluster.calling import as_operator
+from skein_cluster.api.client import as_operator
+from skein_cluster.api.organizations import make_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.pagination import first
 from skein_cluster.commands.members import invite_command, members_command
-from skein_cluster.directory import make_tenant
-from skein_cluster.listing import first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +37,10 @@ def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Make a tenant called NAME and an API key that may do everything in it; the key is shown this one time."""
     tenant_id, api_key = asyncio.run(_create(environment, name))
     if as_json:
-        console.print_json({"tenant_id": tenant_id, "api_key": api_key})
+        output.print_json({"tenant_id": tenant_id, "api_key": api_key})
         return
-    console.echo(f"tenant   {tenant_id}\napi key  {api_key}")
-    console.err().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
+    output.echo(f"tenant   {tenant_id}\napi key  {api_key}")
+    output.err().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
 
 
 @tenants_command.command("list")
@@ -51,11 +51,11 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List tenants, newest first."""
     found = asyncio.run(_list(environment, limit))
     if as_json:
-        console.print_json({"tenants": [console.as_json(tenant) for tenant in found]})
+        output.print_json({"tenants": [output.as_json(tenant) for tenant in found]})
         return
-    lines = [(tenant.tenant_id, tenant.display_name, tenant.slug, console.when(tenant.create_time)) for tenant in found]
-    console.rows(
-        console.table("tenant", "name", "slug", "created", ids=("tenant",)), lines, empty="There are no tenants."
+    lines = [(tenant.tenant_id, tenant.display_name, tenant.slug, output.when(tenant.create_time)) for tenant in found]
+    output.rows(
+        output.table("tenant", "name", "slug", "created", ids=("tenant",)), lines, empty="There are no tenants."
     )
 
 
@@ -92,13 +92,13 @@ def deletion_(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> 
 
 def _show(deletion: members_pb2.Deletion, *, as_json: bool) -> None:
     if as_json:
-        console.print_json(console.as_json(deletion))
+        output.print_json(output.as_json(deletion))
         return
     state = members_pb2.DeletionState.Name(deletion.state).removeprefix("DELETION_STATE_").lower()
-    console.echo(f"state    {state} {deletion.stage}".rstrip())
-    console.echo(f"removal  {console.when(deletion.purge_time)}")
+    output.echo(f"state    {state} {deletion.stage}".rstrip())
+    output.echo(f"removal  {output.when(deletion.purge_time)}")
     for table, rows in sorted(deletion.deleted_counts.items()):
-        console.echo(f"{rows:>8} {table}")
+        output.echo(f"{rows:>8} {table}")
 
 
 async def _delete(environment: Mapping[str, str], request: tenancy_pb2.DeleteTenantRequest) -> members_pb2.Deletion:

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from skein.memory.v1 import history_pb2, memory_pb2
-from skein_gateway.console import said
-from skein_gateway.console.rendering import HEADERS, page
-from skein_gateway.console.troubles import Trouble, attempted, refusal_of
-from skein_gateway.oauth.entry import Problem
+from skein_gateway.console import formats
+from skein_gateway.console.pages import HEADERS, page
+from skein_gateway.console.problems import Trouble, attempted, refusal_of
 from skein_gateway.oauth.forms import Parameters
+from skein_gateway.oauth.request_handler import Problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from skein_gateway.console.desk import Desk
-    from skein_gateway.console.visiting import Visit
-    from skein_kit.call import Call
+    from skein_gateway.console.page_handler import Desk
+    from skein_gateway.console.visitors import Visit
+    from skein_kit.calls.call import Call
 
 _PAGE = 50
 # What changes, as the filter offers it, with the page that shows it.
@@ -167,8 +167,8 @@ async def _events(visit: Visit, wanted: history_pb2.WatchChangesRequest) -> Asyn
 
 def _told(visit: Visit, change: history_pb2.Change) -> dict[str, str]:
     return {
-        "stamp": said.stamp(change.create_time),
-        "exact": said.exact(change.create_time),
+        "stamp": formats.stamp(change.create_time),
+        "exact": formats.exact(change.create_time),
         "event": change.event_type,
         "summary": change.summary,
         "entity": f"{change.entity_type} {change.entity_id}",
@@ -205,7 +205,7 @@ async def _names(visit: Visit, changes: Iterable[history_pb2.Change]) -> dict[st
         show_deleted=True,
     )
     found = await attempted(visit.api.memory.ListMemories(asked))
-    return {} if isinstance(found, Trouble) else {one.memory_id: said.name_of(one, 60) for one in found.memories}
+    return {} if isinstance(found, Trouble) else {one.memory_id: formats.name_of(one, 60) for one in found.memories}
 
 
 def _kind(asked: Parameters) -> str:

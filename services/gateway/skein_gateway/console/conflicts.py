@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import curation_pb2
-from skein_gateway.console.differing import marked
-from skein_gateway.console.rendering import page
-from skein_gateway.console.troubles import Trouble, attempted, refusal_of
+from skein_gateway.console.pages import page
+from skein_gateway.console.problems import Trouble, attempted, refusal_of
+from skein_gateway.console.text_diff import marked
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.desk import Desk
-    from skein_gateway.console.visiting import Visit
+    from skein_gateway.console.page_handler import Desk
+    from skein_gateway.console.visitors import Visit
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 10

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2
-from skein_gateway.console.drawing import drawn
-from skein_gateway.console.rendering import page
+from skein_gateway.console.graph_layout import drawn
+from skein_gateway.console.pages import page
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.desk import Desk
-    from skein_gateway.console.visiting import Visit
+    from skein_gateway.console.page_handler import Desk
+    from skein_gateway.console.visitors import Visit
     from skein_gateway.oauth.forms import Parameters
 
 RADII = (1, 2, 3)

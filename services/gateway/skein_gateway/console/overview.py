@@ -9,8 +9,8 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2
-from skein_gateway.console.rendering import page
-from skein_gateway.console.troubles import attempted
+from skein_gateway.console.pages import page
+from skein_gateway.console.problems import attempted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.desk import Desk
-    from skein_gateway.console.visiting import Visit
+    from skein_gateway.console.page_handler import Desk
+    from skein_gateway.console.visitors import Visit
     from skein_gateway.oauth.forms import Parameters
 
 _FEW = 6

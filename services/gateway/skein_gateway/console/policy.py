@@ -11,8 +11,8 @@ from buf.validate import validate_pb2
 from google.protobuf.descriptor import FieldDescriptor
 
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.console.rendering import page
-from skein_gateway.console.troubles import Trouble, refusal_of
+from skein_gateway.console.pages import page
+from skein_gateway.console.problems import Trouble, refusal_of
 from skein_gateway.oauth.pages import see_other
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.desk import Desk
-    from skein_gateway.console.visiting import Visit
+    from skein_gateway.console.page_handler import Desk
+    from skein_gateway.console.visitors import Visit
     from skein_gateway.oauth.forms import Parameters
 
 # Every field of the policy: its name, what it is called, and what it does.

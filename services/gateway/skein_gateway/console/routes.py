@@ -9,21 +9,21 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_gateway.console.api_keys import ApiKeys
 from skein_gateway.console.changes import Changes
 from skein_gateway.console.conflicts import Conflicts
-from skein_gateway.console.desk import Desk
-from skein_gateway.console.entrance import Entrance
 from skein_gateway.console.graph import Graph
-from skein_gateway.console.keys import ApiKeys
+from skein_gateway.console.login import Entrance
 from skein_gateway.console.memories import Memories
 from skein_gateway.console.overview import Overview
+from skein_gateway.console.page_handler import Desk
+from skein_gateway.console.pages import STATIC_PATH, static
 from skein_gateway.console.policy import PolicyPage
-from skein_gateway.console.rendering import STATIC_PATH, static
-from skein_gateway.console.searching import Searching
+from skein_gateway.console.search import Searching
 from skein_gateway.console.sessions import Sessions
-from skein_gateway.console.visiting import Keys
-from skein_gateway.oauth.entry import Entry
-from skein_gateway.oauth.people import People
+from skein_gateway.console.visitors import Keys
+from skein_gateway.oauth.login import People
+from skein_gateway.oauth.request_handler import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.credentials import Credentials
+    from skein_gateway.identity.credential_cache import Credentials
+    from skein_gateway.identity.trusted_proxies import Proxies
     from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.proxies import Proxies
-    from skein_kit.clients import LocalMethods
-    from skein_kit.service import Host
+    from skein_kit.host.process import Host
+    from skein_kit.rpc.channel import LocalMethods
 
 
 @dataclass(frozen=True, slots=True)

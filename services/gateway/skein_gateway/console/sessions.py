@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2
-from skein_gateway.console.rendering import page
-from skein_gateway.console.troubles import Trouble, attempted
+from skein_gateway.console.pages import page
+from skein_gateway.console.problems import Trouble, attempted
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.desk import Desk
-    from skein_gateway.console.visiting import Visit
+    from skein_gateway.console.page_handler import Desk
+    from skein_gateway.console.visitors import Visit
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25

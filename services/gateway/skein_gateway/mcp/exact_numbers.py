@@ -11,7 +11,7 @@ import secrets
 from decimal import Decimal
 from typing import Any
 
-from skein_kit import exact_json
+from skein_kit.json_values import exact
 
 # Random, so no other text begins so.
 _MARK = secrets.token_hex(16)
@@ -25,7 +25,7 @@ def arguments_in(body: bytes) -> dict[str, Any] | None:
     if _LONG.search(body) is None:
         return None
     try:
-        message = exact_json.loads_mixed(body)
+        message = exact.loads_mixed(body)
     except (ValueError, RecursionError):
         # What is wrong with it is the SDK's to say.
         return None

@@ -10,14 +10,15 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from prometheus_client import Counter
 
-from skein_gateway.challenges import retry_after
-from skein_gateway.mcp import refusing, rendering
-from skein_gateway.mcp.calling import LARGE_BYTES, Exchange, Rpcs, exchange_of
+from skein_gateway.cluster_status.rpc import VERSION
+from skein_gateway.identity.challenges import retry_after
+from skein_gateway.mcp import errors as refusing
+from skein_gateway.mcp import text_output
 from skein_gateway.mcp.exact_numbers import marked
-from skein_gateway.mcp.offering import Offering
+from skein_gateway.mcp.resources import Offering
+from skein_gateway.mcp.rpc_calls import LARGE_BYTES, Exchange, Rpcs, exchange_of
 from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
-from skein_gateway.status import VERSION
-from skein_kit.call import Ended
+from skein_kit.calls.call import Ended
 from skein_kit.errors import Refusal, code_of
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Tools:
         return result
 
     async def _called(self, tool: Tool, exchange: Exchange, arguments: dict[str, Any]) -> types.CallToolResult:
-        request = await exchange.aside(tool.request, arguments)
+        request = await exchange.run_off_loop(tool.request, arguments)
         response = await self._rpcs.call(exchange, tool.path, request)
         small = response.ByteSize() < LARGE_BYTES
         return _told(tool, response) if small else await asyncio.to_thread(_told, tool, response)
@@ -146,7 +147,7 @@ class Tools:
 
 def _told(tool: Tool, response: Message) -> types.CallToolResult:
     answer = tool.answer(response)
-    text = rendering.cut(tool.render(answer))
+    text = text_output.cut(tool.render(answer))
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=marked(answer))
 
 

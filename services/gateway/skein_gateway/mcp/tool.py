@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from skein_gateway import connect, constraints
-from skein_gateway.forwarding import PUBLIC_METHODS
-from skein_gateway.mcp.rendering import listed, outlined
-from skein_gateway.mcp.shapes import NOISE, Answered, Asked, plain
-from skein_gateway.mcp.spelling import spelled
-from skein_gateway.schemas import Schema
-from skein_kit import exact_json
-from skein_kit.access import RULES
+from skein_gateway.connect import codec
+from skein_gateway.json_schema import constraints
+from skein_gateway.json_schema.schemas import Schema
+from skein_gateway.mcp.json_input import spelled
+from skein_gateway.mcp.schemas import NOISE, Answered, Asked, plain
+from skein_gateway.mcp.text_output import listed, outlined
+from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.permissions import RULES
+from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -161,11 +162,11 @@ class Tool:
                 raise FieldInvalid(violations=[("", "nothing is given that is to change")])
             asked[_MASK] = ",".join(changed)
         try:
-            body = exact_json.dumps(exact_json.exactly(asked), ensure_ascii=True).encode()
+            body = exact.dumps(exact.exactly(asked), ensure_ascii=True).encode()
         except ValueError:
-            raise FieldInvalid(violations=[("", exact_json.NO_NUMBER)]) from None
+            raise FieldInvalid(violations=[("", exact.NO_NUMBER)]) from None
         try:
-            return connect.read_json(body, PUBLIC_METHODS[self.path].request)
+            return codec.read_json(body, PUBLIC_METHODS[self.path].request)
         except FieldInvalid as refusal:
             raise FieldInvalid(
                 violations=[(self.named(path), _told(said)) for path, said in refusal.violations]

@@ -10,8 +10,8 @@ from grpc import aio
 from starlette.responses import JSONResponse
 
 from skein.auth.v1 import auth_pb2, oauth_pb2
-from skein_gateway.challenges import RESOURCE_PATH
-from skein_gateway.oauth.entry import Problem, refused_as_json
+from skein_gateway.identity.challenges import RESOURCE_PATH
+from skein_gateway.oauth.request_handler import Problem, refused_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
-    from skein_gateway.oauth.entry import Entry
-    from skein_kit.call import Call
+    from skein_gateway.oauth.request_handler import Entry
+    from skein_kit.calls.call import Call
 
 # How long auth's own description is believed, and for how long while auth does not answer.
 _FRESH_SECONDS = 5.0

@@ -12,12 +12,12 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from skein_gateway.oauth.browser import TOKEN_FIELD
-from skein_kit.access import MEANINGS
+from skein_kit.identity.permissions import MEANINGS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from skein_gateway.oauth.entry import Problem
+    from skein_gateway.oauth.request_handler import Problem
 
 STYLE_PATH = "/oauth/style.css"
 _HEADERS = {

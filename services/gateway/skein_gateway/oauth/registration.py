@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, Response
 
 from skein.auth.v1 import oauth_pb2
-from skein_gateway.oauth.entry import NO_STORE, Problem, read_body, refused_as_json
 from skein_gateway.oauth.forms import FormInvalid, bearer_of
+from skein_gateway.oauth.request_handler import NO_STORE, Problem, read_body, refused_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.entry import Entry
     from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.call import Call
+    from skein_gateway.oauth.request_handler import Entry
+    from skein_kit.calls.call import Call
 
 TEXTS = (
     "client_name",

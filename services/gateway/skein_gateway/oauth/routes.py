@@ -8,21 +8,21 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.challenges import RESOURCE_PATH
-from skein_gateway.oauth.accounts import Accounts
-from skein_gateway.oauth.authorize import Authorize
-from skein_gateway.oauth.device import Device
-from skein_gateway.oauth.entry import Entry
+from skein_gateway.identity.challenges import RESOURCE_PATH
+from skein_gateway.oauth.account_pages import Accounts
+from skein_gateway.oauth.authorize_page import Authorize
+from skein_gateway.oauth.device_page import Device
+from skein_gateway.oauth.login import People
 from skein_gateway.oauth.metadata import METADATA_PATH, Discovery, Metadata
 from skein_gateway.oauth.pages import STYLE_PATH, style
-from skein_gateway.oauth.people import People
 from skein_gateway.oauth.registration import Registration
-from skein_gateway.oauth.token import TokenEndpoints
+from skein_gateway.oauth.request_handler import Entry
+from skein_gateway.oauth.token_endpoints import TokenEndpoints
 
 if TYPE_CHECKING:
-    from skein_gateway.credentials import Credentials
-    from skein_gateway.proxies import Proxies
-    from skein_kit.service import Host
+    from skein_gateway.identity.credential_cache import Credentials
+    from skein_gateway.identity.trusted_proxies import Proxies
+    from skein_kit.host.process import Host
 
 
 def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxies: Proxies) -> list[Route]:
@@ -33,7 +33,7 @@ def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxi
     entry = Entry(proxies, host.settings.default_deadline_seconds)
     people = People(credentials, auth, tenancy)
     discovery = Discovery(entry, metadata, auth)
-    tokens = TokenEndpoints(entry, metadata, oauth)
+    tokens = TokenEndpoints(entry, metadata, oauth, credentials)
     registration = Registration(entry, metadata, oauth)
     authorize = Authorize(entry, metadata, people, oauth)
     device = Device(entry, metadata, people, oauth)

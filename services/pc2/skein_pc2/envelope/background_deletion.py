@@ -10,12 +10,12 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit import logs
-from skein_pc2.errors import Rejected, reason_of_call
-from skein_pc2.work import Errand
+from skein_kit.telemetry import logs
+from skein_pc2.protocol.errors import Rejected, reason_of_call
+from skein_pc2.protocol.work_queue import Errand
 
 if TYPE_CHECKING:
-    from skein_pc2.api import Api
+    from skein_pc2.gateway_api.client import Api
 
 # Deletions that wait.
 MAX_WAITING = 1000

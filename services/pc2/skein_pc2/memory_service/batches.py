@@ -11,16 +11,17 @@ from grpc import aio
 from grpc_status import rpc_status
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_pc2 import fields
-from skein_pc2.errors import Rejected, rejected
-from skein_pc2.memory_service import records, relations
+from skein_pc2.memory_service import convert as records
+from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
-from skein_pc2.verbs import told
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.actions import told
+from skein_pc2.protocol.errors import Rejected, rejected
 
 if TYPE_CHECKING:
-    from skein_pc2.api import Api
-    from skein_pc2.messages import Message
-    from skein_pc2.verbs import Ask
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.frames import Message
 
 _MOST_ADDED, _MOST_READ = 500, 200
 _LONGEST_ID = 255
@@ -61,7 +62,7 @@ class Batches:
         stored = await self._stored(drafts, failures, ask)
         for index, memory in stored.items():
             if parents[index]:
-                await relations.set_parent(self._api, ask, memory.memory_id, parents[index])
+                await links.set_parent(self._api, ask, memory.memory_id, parents[index])
         answer: Message = {
             "memory_ids": [records.name(stored[index]) if index in stored else None for index in range(len(items))],
             "count": len(stored),
@@ -87,7 +88,7 @@ class Batches:
             memories += found.memories
             failures += [{"memory_id": name, "message": _MISSING} for name in found.not_found]
             failures += [{"memory_id": name, "message": _NO_ROOM} for name in found.deferred]
-        return {**relations.listed(await relations.written(self._api, ask, memories)), "failures": failures}
+        return {**links.listed(await links.written(self._api, ask, memories)), "failures": failures}
 
     async def _stored(self, drafts: dict[int, pb.Memory], failures: dict[int, str], ask: Ask) -> dict[int, pb.Memory]:
         """Store all of them but those at fault, which are taken out one by one as the service names them."""

@@ -8,14 +8,15 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_pc2 import fields
-from skein_pc2.errors import MEMORY_NOT_FOUND, Rejected, rejected
-from skein_pc2.memory_service import records, relations
+from skein_pc2.memory_service import convert as records
+from skein_pc2.memory_service import links as relations
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, Rejected, rejected
 
 if TYPE_CHECKING:
-    from skein_pc2.api import Api
-    from skein_pc2.messages import Message
-    from skein_pc2.verbs import Ask
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.frames import Message
 
 TYPE = "context_group"
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200

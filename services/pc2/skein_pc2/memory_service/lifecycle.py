@@ -11,16 +11,17 @@ from grpc import aio
 
 from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_pc2 import fields
-from skein_pc2.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, Rejected
-from skein_pc2.memory_service import conditions, records, relations
+from skein_pc2.memory_service import convert as records
+from skein_pc2.memory_service import links, search_filters
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skein_pc2.api import Api
-    from skein_pc2.messages import Message
-    from skein_pc2.verbs import Ask
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.frames import Message
 
 # What a day without use takes of a memory's importance.
 _DAILY_LOSS = {"short": 0.1, "medium": 0.05, "long": 0.01}
@@ -47,13 +48,13 @@ class Lifecycle:
     async def fading(self, ask: Ask) -> Message:
         """List memories that may fade: all but those of the long tier, oldest first."""
         levels = [name for tier in _NEXT_TIER for name in records.level_names(tier)]
-        return await self._listed(ask, pb.MemoryFilter(where=conditions.equals("level", levels)))
+        return await self._listed(ask, pb.MemoryFilter(where=search_filters.equals("level", levels)))
 
     async def for_consolidation(self, ask: Ask) -> Message:
         """List memories of a tier that are old enough, and of little importance, to move on to the next one."""
         tier = ask.said.get("memory_tier")
         condition = pb.MemoryFilter(
-            where=conditions.equals("level", records.level_names("short" if tier is None else tier)),
+            where=search_filters.equals("level", records.level_names("short" if tier is None else tier)),
             max_importance=_importance(ask, _MAX_IMPORTANCE),
         )
         condition.end_time.FromDatetime(_before(ask, "min_age_hours", timedelta(hours=1), _MIN_AGE_HOURS))
@@ -115,23 +116,23 @@ class Lifecycle:
     async def _listed(self, ask: Ask, condition: pb.MemoryFilter) -> Message:
         """List memories oldest first, so that those that wait for longest come even when there are more."""
         limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
-        memories, is_more = await relations.listing(self._api, ask, condition, order_by="create_time", most=limit + 1)
+        memories, is_more = await links.listing(self._api, ask, condition, order_by="create_time", most=limit + 1)
         if is_more and len(memories) < limit:
             # The oldest are mostly long, and were not all looked at: what is short is among the newest.
-            newest, _ = await relations.listing(
+            newest, _ = await links.listing(
                 self._api, ask, condition, order_by="create_time desc", most=limit - len(memories)
             )
             known = {memory.memory_id for memory in memories}
             memories += [memory for memory in reversed(newest) if memory.memory_id not in known]
-        shown = relations.fitting(memories, limit)
+        shown = links.fitting(memories, limit)
         written = [records.record(memory) for memory in shown]
-        return relations.listed(written, "results", more=is_more or len(shown) < len(memories))
+        return links.listed(written, "results", more=is_more or len(shown) < len(memories))
 
     async def _changed(self, ask: Ask, change: Callable[[pb.Memory], Change]) -> tuple[pb.Memory, pb.Memory]:
         """Change a memory by what it is; return it as it was and as it is. Others may change it meanwhile."""
         memory_id = fields.needed(ask.said, "memory_id")
         for attempt in range(1, _ATTEMPTS + 1):
-            before = await relations.stored(self._api, ask, memory_id)
+            before = await links.stored(self._api, ask, memory_id)
             if before is None:
                 text = "There is no memory of this id"
                 raise Rejected(MEMORY_NOT_FOUND, text)

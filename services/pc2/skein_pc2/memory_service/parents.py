@@ -13,17 +13,18 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
-from skein_pc2 import fields
-from skein_pc2.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
-from skein_pc2.memory_service import records, relations
+from skein_pc2.memory_service import convert as records
+from skein_pc2.memory_service import links
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from skein_pc2.api import Api
-    from skein_pc2.messages import Message
-    from skein_pc2.verbs import Ask
-    from skein_pc2.work import Errand
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.frames import Message
+    from skein_pc2.protocol.work_queue import Errand
 
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
 _ORDERS = {
@@ -74,7 +75,7 @@ class Order:
 async def parent_of(api: Api, errand: Errand, parent_id: str) -> Parent:
     """Return the memory or the session of an id. Raises Rejected when there is neither."""
     try:
-        await relations.must_be_there(api, errand, parent_id)
+        await links.must_be_there(api, errand, parent_id)
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
@@ -104,14 +105,14 @@ async def children(api: Api, ask: Ask) -> Message:
     parent = await parent_of(api, ask, parent_id)
     is_more = False
     if parent.session is None:
-        memories, is_more = await relations.children(api, ask, parent_id)
+        memories, is_more = await links.children(api, ask, parent_id)
         order.sort(memories)
-        shown = relations.fitting(memories, limit)
-        found = await relations.written(api, ask, shown)
+        shown = links.fitting(memories, limit)
+        found = await links.written(api, ask, shown)
         is_more |= len(shown) < len(memories)
     else:
         found, is_more = await _children_of_session(api, ask, parent_id, order, limit)
-    return relations.listed(found, "children", "results", more=is_more)
+    return links.listed(found, "children", "results", more=is_more)
 
 
 async def _children_of_session(
@@ -121,13 +122,13 @@ async def _children_of_session(
     size = 0
     async with aclosing(_of_session(api, ask, session_id, order, limit)) as portions:
         async for portion in portions:
-            written = await relations.written(api, ask, portion)
+            written = await links.written(api, ask, portion)
             for memory, record in zip(portion, written, strict=True):
                 # One that has a parent among memories is that one's child.
                 if record["parent_id"] != session_id:
                     continue
                 size += memory.ByteSize()
-                if len(found) == limit or (found and size > relations.MOST_BYTES):
+                if len(found) == limit or (found and size > links.MOST_BYTES):
                     return found, True
                 found.append(record)
     return found, False
@@ -140,14 +141,12 @@ async def _of_session(
     condition = pb.MemoryFilter(session_id=session_id)
     order_by = _ORDERS.get((order.field, order.is_descending))
     if order_by is not None:
-        async for page in relations.pages(api, ask, condition, order_by=order_by, page_size=limit + 1):
+        async for page in links.pages(api, ask, condition, order_by=order_by, page_size=limit + 1):
             yield page
         return
-    memories, is_more = await relations.listing(
-        api, ask, condition, order_by="create_time desc", most=relations.MOST_LISTED
-    )
+    memories, is_more = await links.listing(api, ask, condition, order_by="create_time desc", most=links.MOST_LISTED)
     if is_more:
-        text = f"This order is made of {relations.MOST_LISTED} memories at most; sort by created_at"
+        text = f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
         raise Rejected(VALIDATION_ERROR, text)
     order.sort(memories)
     for start in range(0, len(memories), _WRITTEN_AT_ONCE):
@@ -232,7 +231,7 @@ async def _delete_memories(api: Api, errand: Errand, session_id: str) -> int:
     while True:
         page = await api.call(api.memories.ListMemories, listing, errand)
         memory_ids = [memory.memory_id for memory in page.memories]
-        below = await relations.generations(api, errand, memory_ids) if memory_ids else []
+        below = await links.generations(api, errand, memory_ids) if memory_ids else []
         for generation in [*reversed(below), memory_ids]:
             count += await forget(api, errand, generation)
         if not memory_ids:

@@ -11,23 +11,25 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import scores_pb2
-from skein_pc2 import fields
-from skein_pc2.errors import MEMORY_NOT_FOUND, Rejected
-from skein_pc2.memory_service import parents, records, relations, searches
+from skein_pc2.memory_service import convert as records
+from skein_pc2.memory_service import links as relations
+from skein_pc2.memory_service import parents, search
+from skein_pc2.memory_service.access_counts import UseCounts
 from skein_pc2.memory_service.batches import Batches
 from skein_pc2.memory_service.groups import Groups
 from skein_pc2.memory_service.lifecycle import Lifecycle
-from skein_pc2.memory_service.uses import UseCounts
-from skein_pc2.session_agent import create_session
-from skein_pc2.verbs import Verbs
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.actions import Verbs
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, Rejected
+from skein_pc2.sessions.session_agent import create_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.api import Api
-    from skein_pc2.health import Health
-    from skein_pc2.messages import Message
-    from skein_pc2.verbs import Ask
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.frames import Message
+    from skein_pc2.protocol.health import Health
 
 _DEFAULT_FACTOR = 1.2
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
@@ -169,10 +171,10 @@ class MemoryService(Verbs):
         return {**relations.listed(related, more=is_more), "related_memories": outgoing}
 
     async def _search(self, ask: Ask) -> Message:
-        return await searches.by_words(self._api, ask)
+        return await search.by_words(self._api, ask)
 
     async def _semantic(self, ask: Ask) -> Message:
-        return await searches.by_meaning(self._api, ask)
+        return await search.by_meaning(self._api, ask)
 
     async def _update(self, ask: Ask) -> Message:
         """Change what the message names of a memory, or the metadata of a session."""

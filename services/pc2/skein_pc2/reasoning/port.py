@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_pc2.contextual.personal import Personal
-from skein_pc2.dialects import answer_by_type, is_health, is_health_by_type
-from skein_pc2.messages import Frames, Malformed, Message, timestamp
-from skein_pc2.reasoning import commands, coordination, jarvis, talk, words
-from skein_pc2.reasoning.interactions import Interactions
-from skein_pc2.reasoning.keeping import Keeper
-from skein_pc2.reasoning.patterns import Patterns
-from skein_pc2.reasoning.remembering import Remembering
-from skein_pc2.reasoning.twins import Twins
-from skein_pc2.work import Turns
+from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.frames import Frames, Malformed, Message, timestamp
+from skein_pc2.protocol.work_queue import Turns
+from skein_pc2.reasoning.actions import coordination
+from skein_pc2.reasoning.actions.digital_twins import Twins
+from skein_pc2.reasoning.actions.error_patterns import Patterns
+from skein_pc2.reasoning.actions.interactions import Interactions
+from skein_pc2.reasoning.actions.memories import Remembering
+from skein_pc2.reasoning.actions.personal_data import Personal
+from skein_pc2.reasoning.commands import commands
+from skein_pc2.reasoning.jarvis import jarvis
+from skein_pc2.reasoning.records import answer as talk
+from skein_pc2.reasoning.records import values
+from skein_pc2.reasoning.records.memory_keeper import Keeper
 
 if TYPE_CHECKING:
-    from skein_pc2.api import Api
-    from skein_pc2.contextual.background_updates import BackgroundUpdates
-    from skein_pc2.contextual.reasoning_health import ReasoningHealth
-    from skein_pc2.reasoning.talk import Action
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
+    from skein_pc2.reasoning.actions.health import ReasoningHealth
+    from skein_pc2.reasoning.records.answer import Action
 
 _ADD_MEMORY = "add_memory"
 _HEALTH_CHECK = "HEALTH_CHECK"
@@ -90,7 +94,7 @@ class Reasoning:
             return await self._checked()
         action = self._commands.get(name) if isinstance(name, str) else None
         if action is None:
-            return commands.upper_case(f"Unknown command: {words.shown(name)}")
+            return commands.upper_case(f"Unknown command: {values.shown(name)}")
         return await self._talk.answer(message, action, commands.upper_case, name=str(name), deadline=deadline)
 
     async def _checked(self) -> Message:

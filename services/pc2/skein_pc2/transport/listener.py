@@ -15,17 +15,18 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skein_kit import logs, open_files
-from skein_pc2.router import HANDSHAKE_MILLISECONDS, PortInUse
-from skein_pc2.sessions import Known
+from skein_kit.host import open_files
+from skein_kit.telemetry import logs
+from skein_pc2.gateway_api.named_sessions import Known
 from skein_pc2.transport import zmtp
+from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortInUse
 from skein_pc2.transport.unix_sockets import socket_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_pc2.publishing import Publisher, PublisherConnection
-    from skein_pc2.router import Door, Router, RouterConnection
+    from skein_pc2.transport.publisher import Publisher, PublisherConnection
+    from skein_pc2.transport.router import Door, Router, RouterConnection
 
 # Connections of a port, subscribers and others, and those from one address.
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200

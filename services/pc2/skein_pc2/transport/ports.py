@@ -7,20 +7,20 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from skein_kit import logs
-from skein_pc2.publishing import Publisher
-from skein_pc2.router import PortInUse, Router
+from skein_kit.telemetry import logs
 from skein_pc2.settings import setting_of
 from skein_pc2.transport.listener import ConnectionCount, listening
+from skein_pc2.transport.publisher import Publisher
+from skein_pc2.transport.router import PortInUse, Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, MutableSequence
 
     import zmq.asyncio
 
-    from skein_pc2.dialects import Dialect
-    from skein_pc2.router import Door
+    from skein_pc2.protocol.dialect import Dialect
     from skein_pc2.transport.listener import Listener
+    from skein_pc2.transport.router import Door
 
 _IDENTITY_POLL_SECONDS = 0.1
 

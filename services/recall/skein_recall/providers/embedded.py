@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import ServiceUnavailable
-from skein_recall.embedder import EmbedderBusy, EmbedderClosed
+from skein_recall.embedded_model.embedder import EmbedderBusy, EmbedderClosed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_recall.embedder import Embedder
+    from skein_recall.embedded_model.embedder import Embedder
 
 
 class Embedded:

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from prometheus_client import Counter, Gauge, Histogram
 
-from skein_kit import logs
-from skein_kit.outbound import OutboundRefused
-from skein_recall.embedded_model import chunking
+from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.telemetry import logs
+from skein_recall.embedded_model import chunks as chunking
 from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
-from skein_recall.providers import TextRefused
-from skein_recall.providers.circuit import Circuit, State
-from skein_recall.remembered import Remembered
+from skein_recall.providers.circuit_breaker import Circuit, State
+from skein_recall.providers.provider import TextRefused
+from skein_recall.query_cache import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skein_kit.outbound import Outbound
-    from skein_recall.models import EmbeddingModel, Remote
+    from skein_kit.outbound.fetch import Outbound
+    from skein_recall.models.model import EmbeddingModel, Remote
 
 # Attempts at one batch of an index; a query has one, because somebody waits for it.
 ATTEMPTS: Final = 4

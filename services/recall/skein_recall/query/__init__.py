@@ -1,1 +1,1 @@
-"""How a question becomes an answer."""
+"""A query: text, vector, cues, filter and weights; the ranking of candidates; the transaction that reads them."""

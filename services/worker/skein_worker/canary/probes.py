@@ -22,7 +22,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
-from skein_worker.canary.planting import (
+from skein_worker.canary.synthetic_data import (
     AUTH,
     BLOCKS,
     CURATION,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_worker.canary.planting import Things
+    from skein_worker.canary.synthetic_data import Things
 
 RECALL = "/skein.recall.v1.RecallService/"
 GATEWAY = "/skein.gateway.v1.GatewayService/"

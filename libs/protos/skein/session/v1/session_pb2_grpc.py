@@ -596,7 +596,8 @@ class SessionServiceServicer:
         """PurgeSession removes a session for good, deleted before or not, with its
         messages, their words and vectors in recall, items and agent states. Of its
         id a salted digest stays, so that no session takes its place; answers that
-        are kept for repeated requests are emptied. A long session takes several
+        are kept for repeated requests are emptied. The access log loses the
+        session, except in accesses about other people. A long session takes several
         calls: while the receipt says that there is more, call again with another
         request_id. From the first call on nobody reads the session. Repeating a
         request_id returns the first answer.
@@ -631,8 +632,8 @@ class SessionServiceServicer:
         sessions of others, as PurgeMessages does. While the receipt says that there
         is more, call again with another request_id; when nothing is left the
         receipt is empty. Sessions of others in cold storage that name the person are
-        brought back once the person's own are gone. Repeating a request_id returns
-        the first answer.
+        brought back once the person's own are gone. The access log loses the
+        person. Repeating a request_id returns the first answer.
 
         Errors:
         - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.rendering import forgotten, packed, recalled, spoken, surrounding
+from skein_gateway.mcp.text_output import forgotten, packed, recalled, spoken, surrounding
 from skein_gateway.mcp.tool import Argument, Effect, may, needs, tool
 
 # Conditions on what is searched or listed, few of those that there are; `where` has all the others.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.rendering import spoken
+from skein_gateway.mcp.text_output import spoken
 from skein_gateway.mcp.tool import Effect, may, needs, tool
 
 _SERVICE = "session.v1.SessionService/"

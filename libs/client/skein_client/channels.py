@@ -1,0 +1,317 @@
+"""Channels for generated stubs that add identity, deadline, request id, retries and typed errors to every call.
+
+Both faces follow one plan (`Planned`); they differ in how they wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+
+from skein_client.connection import NotOpen
+from skein_client.errors import error_of
+from skein_client.retry import Attempts, is_read
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+
+    from google.protobuf.message import Message
+
+    from skein_client.connection import Connection
+
+_CLOSED = "The client is closed: make the call inside its `with` block."
+REQUEST_ID_KEY = "skein-request-id"
+OPTIONS = (
+    # Answers may be larger than what the cluster accepts as a request.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    # A connection whose other end is gone without a word is noticed within 32 seconds, and made anew; less would take a
+    # busy process for one that is gone. The third counts: a ping of gRPC's own that is under way stands in for one of
+    # these, and would be waited for a minute.
+    ("grpc.keepalive_time_ms", 12_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.lb_policy_name", "round_robin"),
+    # Retries are ours: they know which calls may be repeated.
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+
+Metadata = tuple[tuple[str, str], ...]
+# The newest that this client was shown goes with its next calls, so that none goes backwards, whoever answers.
+REVISION_KEY, MIN_REVISION_KEY = "skein-revision", "skein-min-revision"
+
+
+class Seen:
+    """How far the answers of one channel came, as the cluster tells it: texts of one length, in order."""
+
+    def __init__(self) -> None:
+        self._newest = "0" * 16
+        self._lock = threading.Lock()
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return what goes with the next call."""
+        return ((MIN_REVISION_KEY, self._newest),)
+
+    def note(self, metadata: Any) -> None:
+        """Take in what came with an answer."""
+        for key, value in metadata or ():
+            if key == REVISION_KEY:
+                with self._lock:
+                    self._newest = max(self._newest, value)
+
+
+def options(connection: Connection) -> tuple[tuple[str, int | str], ...]:
+    """Return the options of a channel: no proxy, such as http_proxy names, leads to this machine itself."""
+    return (*OPTIONS, ("grpc.enable_http_proxy", 0)) if connection.is_local else OPTIONS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """One call as it goes out, the same in every attempt."""
+
+    request: Message
+    metadata: Metadata
+    # Finds the call in the cluster's logs; also the request_id of a mutation when the caller chose neither.
+    request_id: str
+    repeatable: bool
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        request: Message,
+        connection: Connection,
+        metadata: Iterable[tuple[str, str]],
+        seen: Seen | None = None,
+    ) -> Planned:
+        """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
+        given = tuple(metadata)
+        if seen is not None and MIN_REVISION_KEY not in dict(given):
+            given += seen.metadata
+        chosen = dict(given).get(REQUEST_ID_KEY)
+        request_id = chosen or str(uuid.uuid4())
+        method = path.rpartition("/")[2]
+        is_once = "request_id" in request.DESCRIPTOR.fields_by_name
+        if is_once and not getattr(request, "request_id", ""):
+            # A copy: the caller may send the same message again and mean it.
+            request = _copied(request)
+            # A caller may use one id in the logs for several calls, of which each is to have its effect.
+            once = str(uuid.uuid4()) if chosen else request_id
+            request.request_id = once  # type: ignore[attr-defined]  # The descriptor says that it is there.
+        others = tuple((key, value) for key, value in given if key != REQUEST_ID_KEY)
+        return cls(
+            request=request,
+            metadata=(*connection.metadata, *others, (REQUEST_ID_KEY, request_id)),
+            request_id=request_id,
+            repeatable=is_once or is_read(method),
+        )
+
+
+def async_channel(connection: Connection) -> aio.Channel:
+    """Open a channel; the first call connects. A key never travels in plain text to an endpoint that asks for TLS."""
+    if connection.secure:
+        credentials = grpc.ssl_channel_credentials(connection.roots)
+        return aio.secure_channel(connection.target, credentials, options=options(connection))
+    return aio.insecure_channel(connection.target, options=options(connection))
+
+
+class AsyncChannel:
+    """What a generated stub needs of a grpc.aio channel."""
+
+    def __init__(self, channel: aio.Channel, connection: Connection) -> None:
+        """Call through `channel`, which stays the caller's to close."""
+        self._channel = channel
+        self._connection = connection
+        self._seen = Seen()
+
+    def unary_unary(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> AsyncMethod:
+        """Return a callable for one method."""
+        inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
+        return AsyncMethod(path, inner, self._connection, self._seen)
+
+    def unary_stream(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., AsyncGenerator[Any, None]]:
+        """Return a callable for one method that answers with a stream: it yields messages or raises a SkeinError.
+
+        A stream is not begun again by itself, because only its caller knows where to go on; without `timeout` it lasts
+        as long as the cluster lets it.
+        """
+        inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
+        connection = self._connection
+
+        async def call(
+            request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
+        ) -> AsyncGenerator[Any, None]:
+            planned = Planned.of(path, request, connection, metadata)
+            messages: Any = None
+            try:
+                messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
+                async for message in messages:
+                    yield message
+            except aio.AioRpcError as failed:
+                raise error_of(failed, planned.request_id) from None
+            except aio.UsageError:
+                raise NotOpen(_CLOSED) from None
+            finally:
+                if messages is not None:
+                    messages.cancel()
+
+        return call
+
+
+class AsyncMethod:
+    """One method: awaiting a call gives the response or raises a SkeinError."""
+
+    def __init__(self, path: str, inner: Any, connection: Connection, seen: Seen) -> None:
+        self._path = path
+        self._inner = inner
+        self._connection = connection
+        self._seen = seen
+
+    async def __call__(
+        self, request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
+    ) -> Any:
+        """Call within `timeout` seconds, retries included."""
+        connection = self._connection
+        planned = Planned.of(self._path, request, connection, metadata, self._seen)
+        attempts = Attempts(
+            connection.retries,
+            repeatable=planned.repeatable,
+            timeout=connection.timeout if timeout is None else timeout,
+            clock=time.monotonic,
+            chance=random.random,
+        )
+        while True:
+            try:
+                call = self._inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+                response = await call
+                self._seen.note(await call.trailing_metadata())
+            except aio.AioRpcError as failed:
+                # A refusal tells how things are, and the next read should not show them as they were before.
+                self._seen.note(failed.trailing_metadata())
+                pause = attempts.pause_after(error_of(failed, planned.request_id))
+            except aio.UsageError:
+                raise NotOpen(_CLOSED) from None
+            else:
+                return response
+            await asyncio.sleep(pause)
+
+
+class SyncChannel:
+    """What a generated stub needs of a grpc channel."""
+
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        connection: Connection,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Call through `channel`, which stays the caller's to close."""
+        self._channel = channel
+        self._connection = connection
+        self._clock = clock
+        self._chance = chance
+        self._sleep = sleep
+        self._seen = Seen()
+
+    def unary_unary(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., Any]:
+        """Return a callable for one method: it gives the response or raises a SkeinError."""
+        inner: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
+        connection, seen = self._connection, self._seen
+
+        def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
+            planned = Planned.of(path, request, connection, metadata, seen)
+            attempts = Attempts(
+                connection.retries,
+                repeatable=planned.repeatable,
+                timeout=connection.timeout if timeout is None else timeout,
+                clock=self._clock,
+                chance=self._chance,
+            )
+            while True:
+                try:
+                    response, answered = inner.with_call(
+                        planned.request, timeout=attempts.begin(), metadata=planned.metadata
+                    )
+                    seen.note(answered.trailing_metadata())
+                except grpc.RpcError as failed:
+                    seen.note(failed.trailing_metadata())
+                    pause = attempts.pause_after(error_of(failed, planned.request_id))
+                except ValueError as error:
+                    raise _closed(error) from None
+                else:
+                    return response
+                self._sleep(pause)
+
+        return call
+
+    def unary_stream(
+        self,
+        path: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
+        **_: object,
+    ) -> Callable[..., Generator[Any, None, None]]:
+        """Do as AsyncChannel's, waiting for each message."""
+        inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
+        connection = self._connection
+
+        def call(
+            request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
+        ) -> Generator[Any, None, None]:
+            planned = Planned.of(path, request, connection, metadata)
+            messages: Any = None
+            try:
+                messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
+                yield from messages
+            except grpc.RpcError as failed:
+                raise error_of(failed, planned.request_id) from None
+            except ValueError as error:
+                raise _closed(error) from None
+            finally:
+                if messages is not None:
+                    messages.cancel()
+
+        return call
+
+
+def _closed(error: ValueError) -> Exception:
+    """Return what to raise for a channel that is closed, for which gRPC has no class of its own."""
+    return NotOpen(_CLOSED) if "closed channel" in str(error) else error
+
+
+def _copied(request: Message) -> Message:
+    result = type(request)()
+    result.CopyFrom(request)
+    return result

@@ -1,0 +1,173 @@
+"""The requests behind the client's short methods; both faces send the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein_client import exact_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# A message as itself, or as a dict with a role by its plain name.
+Said: TypeAlias = session_pb2.Message | Mapping[str, Any]
+# A search mode as itself, or by its plain name.
+Mode: TypeAlias = recall_pb2.SearchMode | Literal["hybrid", "keyword", "semantic"]
+# A memory as itself, as its content alone, or as a dict of its fields with plain names for enum values.
+Remembered: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
+# An arm as itself, or by its plain name.
+Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
+_ROLES = {
+    name.removeprefix("MESSAGE_ROLE_").lower(): number
+    for name, number in session_pb2.MessageRole.items()
+    if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
+}
+# Fields of free JSON: as Python's values they keep every digit.
+_JSON = ("parts", "tool_calls", "tool_returns", "metadata")
+_MODES: Mapping[str, recall_pb2.SearchMode] = {
+    "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
+    "keyword": recall_pb2.SEARCH_MODE_KEYWORD,
+    "semantic": recall_pb2.SEARCH_MODE_SEMANTIC,
+}
+
+
+def search_mode(mode: Mode) -> recall_pb2.SearchMode:
+    """Return a mode that is named, "keyword", or one of the contract as it is.
+
+    Raises ValueError for a name that is no mode's.
+    """
+    if not isinstance(mode, str):
+        return mode
+    if mode not in _MODES:
+        text = f"a search mode is {', '.join(_MODES)}, not {mode!r}"
+        raise ValueError(text)
+    return _MODES[mode]
+
+
+def arm(said: Arm) -> gateway_pb2.Arm:
+    """Return an arm that is named, "memories", or one of the contract as it is. Raises ValueError for other names."""
+    if not isinstance(said, str):
+        return said
+    found: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, said))
+    number: gateway_pb2.Arm = found
+    return number
+
+
+def memory(said: Remembered) -> memory_pb2.Memory:
+    """Make a memory of {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
+
+    Raises ValueError for a name that no value of an enum has.
+    """
+    if isinstance(said, memory_pb2.Memory):
+        return said
+    fields: dict[str, Any] = {"content": said} if isinstance(said, str) else dict(said)
+    for name, value in fields.items():
+        field: Any = memory_pb2.Memory.DESCRIPTOR.fields_by_name.get(name)
+        if isinstance(value, str) and field is not None and field.enum_type is not None:
+            fields[name] = _whole_name(field.enum_type, value)
+    free = {name: fields.pop(name) for name in ("data", "metadata") if isinstance(fields.get(name), Mapping)}
+    made = memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
+    return exact_json.with_json(made, **free)
+
+
+def _whole_name(enum: Any, name: str) -> str:
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    for whole in (name, f"{prefix}{name.upper()}"):
+        if whole in enum.values_by_name:
+            return whole
+    names = ", ".join(value.name.removeprefix(prefix).lower() for value in enum.values if value.number)
+    text = f"{enum.name} is {names}, not {name!r}"
+    raise ValueError(text)
+
+
+def message(said: Said) -> session_pb2.Message:
+    """Make a message of {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
+    if isinstance(said, session_pb2.Message):
+        return said
+    fields = {name: value for name, value in said.items() if value is not None}
+    role: Any = fields.pop("role", None)
+    if not isinstance(role, int):
+        if role not in _ROLES:
+            text = f"a message's role is {', '.join(_ROLES)}, not {role!r}"
+            raise ValueError(text)
+        role = _ROLES[role]
+    free = {name: fields.pop(name) for name in _JSON if isinstance(fields.get(name), dict | list)}
+    return exact_json.with_json(session_pb2.Message(role=role, **fields), **free)
+
+
+def remember(
+    memories: Remembered | Iterable[Remembered],
+    messages: Said | Iterable[Said],
+    session_id: str,
+    request_id: str,
+) -> gateway_pb2.RememberRequest:
+    if isinstance(messages, str):
+        text = 'say who speaks: messages=[{"role": "user", "content": "..."}]'
+        raise TypeError(text)
+    # A text is a sequence of texts as well: taken for one, each of its letters would become a memory.
+    items = [memories] if isinstance(memories, str | memory_pb2.Memory | Mapping) else memories
+    return gateway_pb2.RememberRequest(
+        session_id=session_id,
+        messages=[
+            message(said) for said in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
+        ],
+        memories=[memory(item) for item in items],
+        request_id=request_id,
+    )
+
+
+def recall(
+    query: str,
+    *,
+    limit: int,
+    arms: Iterable[Arm],
+    filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
+    min_similarity: float = 0.0,
+    embedding: Iterable[float] = (),
+    mode: Mode = "hybrid",
+) -> gateway_pb2.RecallRequest:
+    return gateway_pb2.RecallRequest(
+        query=query,
+        limit=limit,
+        arms=[arm(each) for each in arms],
+        filter=filter,
+        min_similarity=min_similarity,
+        embedding=embedding,
+        mode=search_mode(mode),
+    )
+
+
+def similar(
+    item_id: str,
+    *,
+    limit: int,
+    filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
+    min_similarity: float,
+    mode: Mode,
+) -> recall_pb2.FindSimilarRequest:
+    return recall_pb2.FindSimilarRequest(
+        item_id=item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=search_mode(mode)
+    )
+
+
+def build_context(
+    query: str,
+    *,
+    token_budget: int,
+    session_id: str,
+    limit: int,
+    arms: Iterable[Arm],
+    filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
+    embedding: Iterable[float],
+    mode: Mode,
+) -> gateway_pb2.BuildContextRequest:
+    return gateway_pb2.BuildContextRequest(
+        recall=recall(query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode),
+        token_budget=token_budget,
+        session_id=session_id,
+    )

@@ -1,0 +1,1 @@
+"""The access log: its events, and their writing in batches."""

@@ -1,0 +1,320 @@
+"""The access log's writer: every call of some servicers is recorded, in batches, seconds after it at the latest.
+
+A tenant with `audit_strict` has each access recorded before it begins, and refused when that cannot be done. Everybody
+else's is written behind the answer; what is lost on the way is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter as Tally
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
+
+import asyncpg
+from grpc import aio
+from prometheus_client import Counter
+
+from skein_kit import canary
+from skein_kit.access_log import batch
+from skein_kit.access_log.event import Access, access_of, searches
+from skein_kit.access_log.hash_keys import AccessKeys
+from skein_kit.background import alongside
+from skein_kit.database.named_queries import Queries
+from skein_kit.errors import AccessNotRecorded, Refusal
+from skein_kit.identity.permissions import RULES
+from skein_kit.ids import new_ids, now
+from skein_kit.telemetry import logs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from uuid import UUID
+
+    from google.protobuf.message import Message
+
+    from skein_kit.calls.call import Call
+    from skein_kit.database.transactions import Database
+    from skein_kit.policies.store import Policies, Policy
+
+# How long a record waits for others to be written with it; where writing takes long, for so many times that, up to a
+# longest time.
+FLUSH_SECONDS = 1.0
+_PAUSES = 20
+_LONGEST_FLUSH_SECONDS = 5.0
+# Records that wait at most; what comes beyond is lost, and counted.
+MAX_WAITING = 20_000
+# Records that are written at once, whenever the last ones were; and those of one tenant that one transaction takes:
+# a longer one would keep watchers from what others do meanwhile.
+_MANY = 2000
+_CALLS_AT_ONCE = 96
+_STOP_SECONDS = 5.0
+# What touches nothing of a tenant, and reading the log itself, which would grow by being read.
+_UNRECORDED = frozenset(
+    {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
+)
+
+RECORDED = Counter("skein_access_log_records_total", "Accesses recorded.", ["service"])
+LOST = Counter(
+    "skein_access_log_lost_total", "Accesses that could not be recorded, of tenants without audit_strict.", ["service"]
+)
+
+log = logs.get("skein")
+
+
+class AccessLog:
+    """Records what the calls of one service touch."""
+
+    def __init__(self, database: Database, policies: Policies, *, counts_uses: bool) -> None:
+        """Write with the service's role; with `counts_uses` memories that are handed out are counted as used."""
+        self._database = database
+        self._policies = policies
+        self._keys = AccessKeys(database)
+        self._counts_uses = counts_uses
+        queries = Queries.of("skein_kit")
+        self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
+        self._count = queries["count_accesses"]
+        self._waiting: list[Access] = []
+        self._uses: dict[UUID, Tally[str]] = {}
+        # Something waits; and so much that it is written at once.
+        self._some, self._many = asyncio.Event(), asyncio.Event()
+        self._recorded, self._lost = RECORDED.labels(database.service), LOST.labels(database.service)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Self]:
+        """Write while the block runs, and what still waits when it ends."""
+        async with alongside(access_log=self._keep_writing):
+            yield self
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self.flush()
+        self._lose(len(self._waiting))
+
+    def watching(self, servicer: object) -> Watched:
+        """Return a servicer that answers the same, and has every call recorded."""
+        return Watched(servicer, self)
+
+    async def answer(
+        self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
+    ) -> Message:
+        """Have a method answer, and record what came of it. Raises AccessNotRecorded."""
+        tenant_id = context.caller.tenant_id if context.caller is not None else None
+        if tenant_id is None or _is_probe(tenant_id, context):
+            return await method(request, context)
+        at = now()
+        policy = await self._policy(tenant_id)
+        is_hashed = not policy.audit_query_text and searches(request.DESCRIPTOR)
+        query_key = await self._keys.of(tenant_id) if is_hashed else b""
+
+        def access(response: Message | None, reason: str | None) -> Access:
+            return access_of(
+                context,
+                tenant_id,
+                request,
+                response,
+                at=at,
+                error_reason=reason,
+                with_query=policy.audit_query_text,
+                query_key=query_key,
+            )
+
+        begun = await self._begin(access(None, None)) if policy.audit_strict else None
+        try:
+            response = await method(request, context)
+        except BaseException as error:
+            ended = access(None, _reason(error))
+            if begun is None:
+                self._take(ended)
+            else:
+                # It is recorded as begun in any case.
+                with suppress(AccessNotRecorded):
+                    await self._end(begun, ended)
+            raise
+        ended = access(response, None)
+        if begun is None:
+            self._take(ended)
+        else:
+            await self._end(begun, ended)
+        self._use(ended)
+        return response
+
+    async def flush(self) -> None:
+        """Write everything that waits, tenant by tenant; what the database does not take is lost.
+
+        What is not written when it is cut off waits again.
+        """
+        waiting, self._waiting = self._waiting, []
+        uses, self._uses = self._uses, {}
+        tenants: dict[UUID, list[Access]] = {}
+        for access in waiting:
+            tenants.setdefault(access.tenant_id, []).append(access)
+        try:
+            for tenant_id in tenants.keys() | uses.keys():
+                await self._write(tenant_id, tenants.get(tenant_id, []), uses.get(tenant_id, Tally()))
+                tenants.pop(tenant_id, None)
+        finally:
+            self._waiting += [access for left in tenants.values() for access in left]
+            if self._waiting:
+                self._some.set()
+
+    async def _keep_writing(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = FLUSH_SECONDS
+        while True:
+            await self._some.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._many.wait()
+            self._some.clear()
+            self._many.clear()
+            started = loop.time()
+            await self.flush()
+            pause = min(max(FLUSH_SECONDS, _PAUSES * (loop.time() - started)), _LONGEST_FLUSH_SECONDS)
+
+    async def _write(self, tenant_id: UUID, accesses: list[Access], uses: Tally[str]) -> None:
+        """Write one tenant's, part by part; what is done with leaves the list."""
+        while len(accesses) > _CALLS_AT_ONCE:
+            await self._write_part(tenant_id, accesses[:_CALLS_AT_ONCE], Tally())
+            del accesses[:_CALLS_AT_ONCE]
+        await self._write_part(tenant_id, accesses, uses)
+
+    async def _write_part(self, tenant_id: UUID, accesses: list[Access], uses: Tally[str]) -> None:
+        try:
+            try:
+                await self._insert_all(tenant_id, accesses, uses)
+            except asyncpg.ForeignKeyViolationError:
+                # Memories that were purged meanwhile are counted no more.
+                await self._insert_all(tenant_id, accesses, Tally())
+                await self._count_each(tenant_id, uses)
+            self._recorded.inc(len(accesses))
+        except (Refusal, asyncpg.PostgresError) as error:
+            self._lose(len(accesses))
+            log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
+
+    async def _insert_all(self, tenant_id: UUID, accesses: list[Access], uses: Tally[str]) -> None:
+        async with self._database.tenant(tenant_id, lasting=False, plans_again=False) as tx:
+            for query, values in batch.inserts(tenant_id, accesses):
+                await tx.execute(query, **values)
+            for counted in batch.counts(tenant_id, uses):
+                tx.last_words += f"{counted}; "
+
+    async def _count_each(self, tenant_id: UUID, uses: Tally[str]) -> None:
+        at = now()
+        try:
+            for memory_id, count in sorted(uses.items()):
+                with suppress(asyncpg.ForeignKeyViolationError):
+                    async with self._database.tenant(tenant_id, lasting=False) as tx:
+                        await tx.execute(
+                            self._count,
+                            tenant_id=tenant_id,
+                            memory_id=memory_id,
+                            access_count=count,
+                            last_access_time=at,
+                        )
+        except (Refusal, asyncpg.PostgresError) as error:
+            log.warning("uses_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
+
+    async def _begin(self, access: Access) -> dict[str | None, UUID]:
+        """Record an access before it begins; return its rows by the memories that they name."""
+        ids = new_ids(access.create_time, access.row_count)
+        try:
+            async with self._database.tenant(access.tenant_id, aside=True) as tx:
+                await tx.insert(self._insert, access.tenant_id, access.rows(ids))
+        except (Refusal, asyncpg.PostgresError) as error:
+            raise AccessNotRecorded from error
+        return dict(zip(access.places, ids, strict=True))
+
+    async def _end(self, begun: dict[str | None, UUID], access: Access) -> None:
+        """Say how a recorded access ended, and which other memories it touched; no answer leaves before that."""
+        rest = access.of(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
+        try:
+            async with self._database.tenant(access.tenant_id, aside=True) as tx:
+                await tx.execute(
+                    self._finish,
+                    tenant_id=access.tenant_id,
+                    access_ids=list(begun.values()),
+                    success=access.success,
+                    error_reason=access.error_reason,
+                    item_count=access.item_count,
+                )
+                if rest.memory_ids:
+                    await tx.insert(self._insert, access.tenant_id, rest.rows(new_ids(now(), rest.row_count)))
+        except (Refusal, asyncpg.PostgresError) as error:
+            raise AccessNotRecorded from error
+        self._recorded.inc()
+
+    def _take(self, access: Access) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            self._lose(1)
+            return
+        self._waiting.append(access)
+        self._some.set()
+        if len(self._waiting) >= _MANY:
+            self._many.set()
+
+    def _use(self, access: Access) -> None:
+        if self._counts_uses and access.used:
+            self._uses.setdefault(access.tenant_id, Tally()).update(access.used)
+            self._some.set()
+
+    def _lose(self, count: int) -> None:
+        if count:
+            self._lost.inc(count)
+
+    async def _policy(self, tenant_id: UUID) -> Policy:
+        known = self._policies.known(tenant_id)
+        if known is not None:
+            return known
+        async with self._database.tenant(tenant_id, plans_again=False, aside=True, reads=True) as tx:
+            return await self._policies.of(tx, tenant_id)
+
+
+def _is_probe(tenant_id: UUID, context: Call) -> bool:
+    """Say whether the canary reads: a record of that, every minute, would be most of the log and tell nothing."""
+    if tenant_id not in canary.TENANTS:
+        return False
+    return str(RULES[context.path].permission).endswith(".read") or context.path.endswith("/ExportSubject")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, Refusal):
+        return error.reason
+    if isinstance(error, aio.AioRpcError):
+        return error.code().name
+    return "CANCELLED" if isinstance(error, asyncio.CancelledError) else "INTERNAL"
+
+
+class Watched:
+    """A servicer whose calls are recorded, streams as they begin."""
+
+    def __init__(self, servicer: object, access_log: AccessLog) -> None:
+        """Answer as `servicer` does."""
+        self._servicer = servicer
+        self._access_log = access_log
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the servicer's method, recorded."""
+        method = getattr(self._servicer, name)
+        if name not in _UNRECORDED and inspect.isasyncgenfunction(method):
+            return self._stream(method)
+        if name in _UNRECORDED or not inspect.iscoroutinefunction(method):
+            return method
+
+        async def recorded(request: Message, context: Call) -> Message:
+            return await self._access_log.answer(method, request, context)
+
+        return recorded
+
+    def _stream(self, method: Callable[[Any, Any], AsyncGenerator[Message, None]]) -> Callable[..., Any]:
+        async def recorded(request: Message, context: Call) -> AsyncGenerator[Message, None]:
+            async with aclosing(method(request, context)) as messages:
+
+                async def begin(_request: Message, _context: Call) -> Message:
+                    # Ours send a message at once, which says where they are.
+                    return await anext(messages)
+
+                yield await self._access_log.answer(begin, request, context)
+                async for message in messages:
+                    yield message
+
+        return recorded

@@ -1,0 +1,1 @@
+"""What runs, waits or is refused: fair queue, adaptive limit, and budgets of bytes and scans."""

@@ -1,0 +1,96 @@
+"""How much text the conditions of a tenant's reads may scan: in one statement, in one call, and in a second.
+
+A condition on a memory's text or properties scans them, so its cost is rows x conditions x bytes. The statement itself
+adds up this cost and stops at the first row beyond its budget (skein_kit.filters.scan_cost). What it did scan is
+charged to the tenant, whose budget fills up again at a constant rate. A statement that is cut off does not say what it
+scanned and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
+call costs the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import ReadTooCostly
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from uuid import UUID
+
+    import asyncpg
+
+MEBIBYTE = 1024 * 1024
+# Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.
+MOST_OF_A_CALL = 64 * MEBIBYTE
+# A tenant that scanned nothing for a while may scan for so many seconds at once.
+_BURST_SECONDS = 16
+# Tenants whose use is known at a time; one that is dropped has a full budget again.
+_MOST_TENANTS = 10_000
+
+
+class TenantScans:
+    """The budgets of all tenants in one service of one process: token buckets of bytes."""
+
+    def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Fill each budget at this rate; 0: no tenant has a limit."""
+        self._rate = bytes_per_second
+        self._clock = clock
+        # Bytes in debt to the full budget, and since when; the tenant used last comes last.
+        self._used: OrderedDict[UUID, tuple[float, float]] = OrderedDict()
+
+    def begin(self, tenant_id: UUID) -> ScanBudget:
+        """Return the budget of one call. Raises ReadTooCostly while the tenant has none left."""
+        used = self._used_by(tenant_id)
+        if self._rate and used >= self._most:
+            raise ReadTooCostly(after=(used - self._most) / self._rate + 1.0)
+        return ScanBudget(self, tenant_id)
+
+    def charge(self, tenant_id: UUID, scanned: int) -> None:
+        """Count bytes that a statement scanned for a tenant."""
+        if not self._rate or not scanned:
+            return
+        self._used[tenant_id] = (self._used_by(tenant_id) + scanned, self._clock())
+        self._used.move_to_end(tenant_id)
+        if len(self._used) > _MOST_TENANTS:
+            self._used.popitem(last=False)
+
+    @property
+    def _most(self) -> float:
+        return self._rate * _BURST_SECONDS
+
+    def _used_by(self, tenant_id: UUID) -> float:
+        used, since = self._used.get(tenant_id, (0.0, 0.0))
+        return max(0.0, used - (self._clock() - since) * self._rate) if used else 0.0
+
+
+class ScanBudget:
+    """The bytes that one call may still scan."""
+
+    def __init__(self, tenants: TenantScans, tenant_id: UUID, most: int = MOST_OF_A_CALL) -> None:
+        self._tenants = tenants
+        self._tenant_id = tenant_id
+        self.remaining = most
+
+    @property
+    def is_spent(self) -> bool:
+        """Say whether nothing is left."""
+        return self.remaining <= 0
+
+    def charge(self, scanned: float) -> None:
+        """Count bytes that a statement of the call scanned."""
+        whole = math.ceil(scanned)
+        self.remaining -= whole
+        self._tenants.charge(self._tenant_id, whole)
+
+    async def charged(self, statement: Awaitable[list[asyncpg.Record]]) -> list[asyncpg.Record]:
+        """Run a statement and count what it scanned; one that is cut off counts as all that the call had left."""
+        try:
+            rows = await statement
+        except BaseException:
+            self.charge(max(1, self.remaining))
+            raise
+        self.charge(sum(row["cost"] for row in rows if row["passes"] is not None))
+        return rows

@@ -1,0 +1,1 @@
+"""Connections, transactions, named queries and migrations."""

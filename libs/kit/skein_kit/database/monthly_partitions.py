@@ -1,0 +1,66 @@
+"""The monthly partitions of a table, for all tenants: made before they are needed, then remembered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import TransactionConflict
+from skein_kit.ids import month_of, months_later
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Database
+
+# Making a partition locks the tables that it refers to, and may lose against writes that hold some of them already.
+_ATTEMPTS = 5
+
+
+class Months:
+    """The months that are known to have their partition."""
+
+    def __init__(self, database: Database, ensure_month: Query) -> None:
+        """Know of none yet. `ensure_month` makes the partition of its :month, and is true when it was missing."""
+        self._database = database
+        self._ensure_month = ensure_month
+        self._known: set[datetime] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def ensure(self, times: Iterable[datetime]) -> int:
+        """Make the partitions of these times' months; return how many were missing.
+
+        Each is made in a transaction of its own, which must be short and hold nothing else. Raises TransactionConflict.
+        """
+        missing = sorted({month_of(time) for time in times} - self._known)
+        if not missing:
+            return 0
+        made = 0
+        async with self._one_at_a_time:
+            for month in missing:
+                if month not in self._known:
+                    made += await self._make(month)
+                    self._known.add(month)
+        return made
+
+    async def ensure_ahead(self, at: datetime, count: int) -> tuple[int, datetime]:
+        """Make the partitions of this month and the next `count`, whatever is remembered of them.
+
+        Return how many were missing, and the end of the last.
+        """
+        first = month_of(at)
+        months = [months_later(first, ahead) for ahead in range(count + 1)]
+        self._known.difference_update(months)
+        return await self.ensure(months), months_later(first, count + 1)
+
+    async def _make(self, month: datetime) -> bool:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with self._database.shared() as tx:
+                    return bool(await tx.value(self._ensure_month, month=month))
+            except TransactionConflict:
+                if attempt == _ATTEMPTS:
+                    raise
+        return False

@@ -1,0 +1,186 @@
+"""Migrations: roles first, then numbered files in one sequence over all services, each applied once and never edited.
+
+One advisory lock keeps two runs apart, lock and statement timeouts keep a run from stopping the cluster, and a file
+whose text changed after it was applied is refused. Serving processes never migrate: they wait for the version they
+support.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from skein_kit.database.connection_settings import role_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+OWNER = "skein_owner"
+_LOCK = 0x536B65696E  # "Skein"
+_FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+# So long a migration waits for what others hold, and whoever comes after it waits as well.
+LOCK_SECONDS = 10.0
+_STATEMENT_TIMEOUT = "15min"
+_UNHEARD = "SET log_min_duration_statement = -1; SET log_min_error_statement = panic; SET log_statement = none"
+_HEARD = "RESET log_min_duration_statement; RESET log_min_error_statement; RESET log_statement"
+
+
+class MigrationRefused(Exception):
+    """The schema cannot be migrated."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Migration:
+    """One numbered file."""
+
+    number: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """Return the SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def discover(packages: Iterable[str]) -> list[Migration]:
+    """Read the migrations of the packages, in order; the numbers must be 1, 2, 3, ..."""
+    found: list[Migration] = []
+    for package in packages:
+        folder = resources.files(package) / "migrations"
+        if not folder.is_dir():
+            continue
+        for file in folder.iterdir():
+            match = _FILE.match(file.name)
+            if match:
+                found.append(Migration(int(match.group(1)), match.group(2), file.read_text("utf-8")))
+    found.sort()
+    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+        message = f"Migration numbers have gaps or repeat: {[migration.number for migration in found]}."
+        raise MigrationRefused(message)
+    return found
+
+
+async def migrate(
+    url: str,
+    migrations: Sequence[Migration],
+    services: Iterable[str],
+    *,
+    passwords: Mapping[str, str] | None = None,
+    lock_seconds: float = LOCK_SECONDS,
+) -> list[Migration]:
+    """Bring the database to the newest version and return what was applied now.
+
+    `url` names a superuser, or the owner role itself where the roles and the extension exist already. `passwords` sets
+    the passwords of service roles. A migration that gets no lock within `lock_seconds` leaves nothing and is refused;
+    those before it stay.
+    """
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+        await _prepare(connection, services, passwords or {})
+        await connection.execute(f"SET ROLE {OWNER}")
+        await connection.execute(f"SET lock_timeout = {max(1, round(lock_seconds * 1000))}")
+        await connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
+        return await _apply(connection, migrations)
+    finally:
+        await connection.close()
+
+
+async def version(connection: asyncpg.Connection[asyncpg.Record]) -> int:
+    """Return the number of the newest applied migration; 0 before the first."""
+    if await connection.fetchval("SELECT to_regclass('skein.migrations')") is None:
+        return 0
+    number: int = await connection.fetchval("SELECT coalesce(max(number), 0) FROM skein.migrations")
+    return number
+
+
+async def _prepare(
+    connection: asyncpg.Connection[asyncpg.Record], services: Iterable[str], passwords: Mapping[str, str]
+) -> None:
+    superuser = await connection.fetchval("SELECT rolsuper FROM pg_roles WHERE rolname = session_user")
+    if not superuser:
+        if await connection.fetchval("SELECT session_user") != OWNER:
+            message = f"Migrations need a superuser or the role {OWNER}."
+            raise MigrationRefused(message)
+        return
+    database = await connection.fetchval("SELECT quote_ident(current_database())")
+    if passwords:
+        # They stand in their statements, which the server would log when they are slow or fail.
+        await connection.execute(_UNHEARD)
+    await _create_role(connection, OWNER, "NOLOGIN")
+    for service in services:
+        await _create_role(connection, role_of(service), "LOGIN")
+        if service in passwords:
+            quoted = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
+            await connection.execute(f"ALTER ROLE {role_of(service)} PASSWORD {quoted}")
+    if passwords:
+        await connection.execute(_HEARD)
+    await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
+    # For the functions that tell the worker how long transactions last and how far replicas are behind.
+    await connection.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
+    await connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+    await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+
+
+async def _create_role(connection: asyncpg.Connection[asyncpg.Record], role: str, login: str) -> None:
+    if await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
+        return
+    try:
+        await connection.execute(
+            f"CREATE ROLE {role} {login} NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION"
+        )
+    except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+        # Roles belong to the server: another database of it was being prepared at the same moment.
+        return
+
+
+async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Sequence[Migration]) -> list[Migration]:
+    await connection.execute(
+        """
+        CREATE SCHEMA IF NOT EXISTS skein;
+        GRANT USAGE ON SCHEMA skein TO PUBLIC;
+        CREATE TABLE IF NOT EXISTS skein.migrations (
+            number integer PRIMARY KEY,
+            name text NOT NULL,
+            checksum text NOT NULL,
+            apply_time timestamptz NOT NULL DEFAULT now()
+        );
+        GRANT SELECT ON skein.migrations TO PUBLIC;
+        """
+    )
+    rows = await connection.fetch("SELECT number, name, checksum FROM skein.migrations ORDER BY number")
+    known = {migration.number: migration for migration in migrations}
+    for row in rows:
+        migration = known.get(row["number"])
+        if migration is not None and migration.checksum != row["checksum"]:
+            message = f"Migration {row['number']:04d}_{row['name']} changed after it was applied; restore its text."
+            raise MigrationRefused(message)
+    done = {row["number"] for row in rows}
+    fresh = [migration for migration in migrations if migration.number not in done]
+    for migration in fresh:
+        try:
+            await _apply_one(connection, migration)
+        except asyncpg.LockNotAvailableError:
+            message = (
+                f"Migration {migration.number:04d}_{migration.name} waited too long for a lock that somebody else "
+                "holds, and left nothing. pg_stat_activity shows long transactions; then run `skein migrate` again."
+            )
+            raise MigrationRefused(message) from None
+    return fresh
+
+
+async def _apply_one(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(migration.text)
+        await connection.execute(
+            "INSERT INTO skein.migrations (number, name, checksum) VALUES ($1, $2, $3)",
+            migration.number,
+            migration.name,
+            migration.checksum,
+        )

@@ -1,0 +1,385 @@
+"""A service's database: a pool acting as the service's own role, and transactions that carry one tenant.
+
+Row-level security reads the setting `skein.tenant_id`, which each transaction sets for itself; without it a transaction
+sees no tenant's rows. Begin and setting travel together, so a transaction of one query costs three round trips, and
+one that only reads two, since whoever comes next ends it (skein_kit.database.deferred_commit).
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import asyncpg
+
+from skein_kit.admission.scan_budget import TenantScans
+from skein_kit.calls.call import current
+from skein_kit.calls.database_revision import tells
+from skein_kit.database import named_queries
+from skein_kit.database.connection_pool import ANSWER_SECONDS, Connections
+from skein_kit.database.connection_settings import CONNECT_SECONDS, connect_keywords, connected, role_of
+from skein_kit.database.deferred_commit import Over
+from skein_kit.database.postgres_errors import refuse
+from skein_kit.database.query_observer import SLOW_SECONDS, Observer
+from skein_kit.database.replica import POSITION, Replica
+from skein_kit.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from skein_kit.calls.call import Call
+    from skein_kit.database.named_queries import Query
+
+# The nil UUID: no tenant has it.
+NO_TENANT = UUID(int=0)
+# Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
+STATEMENT_CACHE = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadLimits:
+    """What a caller's reads may cost the database."""
+
+    # Seconds of one statement, whatever the caller's deadline; 0: no limit of its own.
+    seconds: float = 0.0
+    # What the conditions of one tenant's reads may scan, in the long run; 0: no limit.
+    scan_bytes_per_second: float = 0.0
+
+
+class Transaction:
+    """One transaction. Rows come back as asyncpg records; every query is timed and traced by its name."""
+
+    def __init__(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], database: Database) -> None:
+        """Wrap a connection that is inside a transaction."""
+        self._connection: Any = connection
+        self.database = database
+        # What is sent with the commit.
+        self.last_words = ""
+
+    def end(self) -> None:
+        """Refuse whatever comes after the end: its connection may be in another's transaction by then."""
+        self._connection = Over()
+
+    async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Return all rows."""
+        with self.database.observed(query) as seen:
+            rows: list[asyncpg.Record] = await self._connection.fetch(query.text, *query.bind(values))
+            seen.rows = len(rows)
+        return rows
+
+    async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
+        """Return the first row; None when there is none."""
+        with self.database.observed(query) as seen:
+            row: asyncpg.Record | None = await self._connection.fetchrow(query.text, *query.bind(values))
+            seen.rows = int(row is not None)
+        return row
+
+    async def value(self, query: Query, **values: object) -> Any:
+        """Return the first column of the first row; None when there is none."""
+        with self.database.observed(query):
+            return await self._connection.fetchval(query.text, *query.bind(values))
+
+    async def execute(self, query: Query, **values: object) -> int:
+        """Run a statement and return how many rows it touched."""
+        with self.database.observed(query) as seen:
+            status = await self._connection.execute(query.text, *query.bind(values))
+            seen.rows = _count(status)
+        return seen.rows
+
+    def with_commit(self, query: Query, **values: int | str | UUID) -> None:
+        """Run a statement together with the commit, which costs no round trip; nobody learns what it returns."""
+        self.last_words += f"{named_queries.spelled_out(query, values)}; "
+
+    async def plan(self, *, again: bool) -> None:
+        """From here on plan a statement for each call's values, or once for each connection, as `tenant` says."""
+        mode = "force_custom_plan" if again else "force_generic_plan"
+        await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+
+    async def act_in(self, tenant_id: UUID) -> None:
+        """See this tenant's rows instead, from here on: for what is made together with the tenant itself."""
+        await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
+
+    async def act_for(self, account_id: UUID) -> None:
+        """See what this account has in every tenant as well, from here on."""
+        await self._connection.execute(f"SET LOCAL skein.account_id = '{account_id}'")
+
+    async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
+        """Insert many rows of one tenant in as few statements as the protocol allows; return how many went in."""
+        inserted = start = 0
+        names = query.parameters[1:]
+        at_once = max(1, named_queries.MAX_PARAMETERS // max(1, len(names)))
+        while start < len(rows):
+            part = rows[start : start + named_queries.rows_at_once(min(at_once, len(rows) - start))]
+            start += len(part)
+            values = [row[name] for row in part for name in names]
+            with self.database.observed(query, len(part)) as seen:
+                status = await self._connection.execute(named_queries.repeated(query, len(part)), tenant_id, *values)
+                seen.rows = _count(status)
+            inserted += seen.rows
+        return inserted
+
+
+class Database:
+    """The pool of one service."""
+
+    def __init__(
+        self,
+        pool: asyncpg.Pool[asyncpg.Record],
+        *,
+        service: str,
+        name: str,
+        timeout: float,
+        pooled: bool = False,
+        reads: bool = False,
+        slow_seconds: float = SLOW_SECONDS,
+        limits: ReadLimits | None = None,
+    ) -> None:
+        """Use a pool on the database `name` that somebody else closes.
+
+        `pooled`: by way of a PgBouncer; `reads`: it follows another, and nothing is written to it.
+        """
+        self._replica: Replica | None = None
+        # A call hears up to where its answer shows what was written, because there is a replica to ask.
+        self.tells_revision = reads
+        # What it shows may be older than what another database has shown.
+        self.follows = reads
+        self.service = service
+        whose = f"{service}_replica" if reads else service
+        limits = limits or ReadLimits()
+        # What the conditions of each tenant's reads may scan.
+        self.scans = TenantScans(limits.scan_bytes_per_second)
+        self.connections = Connections(
+            pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads, read_seconds=limits.seconds
+        )
+        self.observed = Observer(service=service, database=name, slow_seconds=slow_seconds).observed
+
+    @classmethod
+    @asynccontextmanager
+    async def open(  # noqa: PLR0913 - what a pool is.
+        cls,
+        url: str,
+        *,
+        service: str,
+        size: int,
+        timeout: float,
+        init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
+        pooled: bool = False,
+        statements: int = STATEMENT_CACHE,
+        reads: bool = False,
+        slow_seconds: float = SLOW_SECONDS,
+        limits: ReadLimits | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open the pool lazily: the database may come up later, calls are refused until then.
+
+        `pooled` says that the URL leads to a PgBouncer in transaction mode; a connection keeps so many `statements`
+        prepared. Queries that take longer than `slow_seconds` are logged; 0: none. `limits` hold for callers' reads.
+        """
+        pool = asyncpg.create_pool(
+            **connect_keywords(url, role_of(service), pooled=pooled),
+            min_size=0,
+            max_size=size,
+            timeout=CONNECT_SECONDS,
+            statement_cache_size=statements,
+            max_inactive_connection_lifetime=300.0,
+            connect=connected,
+            init=init,
+            # Every transaction sets what it needs with SET LOCAL, so there is nothing to reset.
+            reset=_keep,
+        )
+        async with pool:
+            name = urlsplit(url).path.lstrip("/")
+            database = cls(
+                pool,
+                service=service,
+                name=name,
+                timeout=timeout,
+                pooled=pooled,
+                reads=reads,
+                slow_seconds=slow_seconds,
+                limits=limits,
+            )
+            try:
+                yield database
+            finally:
+                # The pool closes when all are back.
+                database.connections.wake()
+
+    def followed_by(self, follower: Database) -> None:
+        """Leave reads that may come from a replica to this one, as far as it has what they must show."""
+        follower.scans = self.scans
+        self._replica = Replica(follower)
+        self.tells_revision = True
+
+    def tenant(
+        self,
+        tenant_id: UUID,
+        *,
+        lasting: bool = True,
+        plans_again: bool = True,
+        aside: bool = False,
+        reads: bool = False,
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction that sees one tenant's rows; it commits when the block ends well.
+
+        Without `lasting` the commit does not wait for the disk, and the last ones may be lost when the server crashes:
+        for what is made anew from rows that last. Without `plans_again` a statement is planned once for each connection
+        instead of for each call's values, and so is each check of a foreign key: for statements that can be carried out
+        in one way only. With `aside` no replica is asked, and the answer is as old as it would be without: for what a
+        reading call writes or decides by the way. One that only `reads` ends by itself: whoever has read what they
+        wanted goes on.
+        """
+        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if not plans_again:
+            settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
+        if not lasting:
+            settings += "; SET LOCAL synchronous_commit = off"
+        running = _Running(self, settings, is_told=not aside, reads=reads)
+        if self._replica is not None and not aside:
+            call = current()
+            if call is not None and call.min_revision is not None:
+                return _by_replica(self._replica, settings, call, running)
+        return running
+
+    def begun(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
+        return _Running(self, settings)
+
+    def shared(self) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction that sees global tables and no tenant's rows."""
+        return _Running(self, "")
+
+    def operator(self) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction that sees the directory of all tenants, and of tenant data what no tenant owns.
+
+        That is what is kept under NO_TENANT: the answers to the operator's own requests.
+        """
+        return _Running(self, f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'")
+
+    def account(self, account_id: UUID, *, directory: bool = False) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction that sees what one account has in every tenant: its memberships, its sign-ins.
+
+        With `directory` it sees the directory of all tenants as well, to find those that the account is a member of.
+        """
+        settings = f"; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
+        if directory:
+            settings += "; SET LOCAL skein.operator = 'on'"
+        return _Running(self, settings)
+
+
+class _Running:
+    """One transaction from its beginning to its end, as `async with` runs it.
+
+    Written out, and not as a generator: every call comes by here.
+    """
+
+    __slots__ = ("_connection", "_database", "_given_up", "_is_told", "_reads", "_settings", "_transaction")
+
+    def __init__(self, database: Database, settings: str, *, is_told: bool = True, reads: bool = False) -> None:
+        self._database = database
+        self._settings = settings
+        self._is_told = is_told and database.tells_revision
+        self._reads = reads
+        self._connection: Any = None
+        self._transaction: Any = None
+        self._given_up = 0
+
+    async def __aenter__(self) -> Transaction:
+        connections = self._database.connections
+        self._given_up = connections.given_up
+        try:
+            self._connection = await connections.begun(self._settings, reads=self._reads)
+        except Exception as error:
+            refuse(error)
+            raise
+        transaction = self._transaction = Transaction(self._connection, self._database)
+        return transaction
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._transaction.end()
+        try:
+            await self._end(error)
+        except Exception as failure:
+            refuse(failure)
+            raise
+        if error is not None:
+            refuse(error)
+
+    async def _end(self, error: BaseException | None) -> None:
+        connections, connection = self._database.connections, self._connection
+        if error is None and self._reads and not self._is_told:
+            if not connections.rests(connection, self._given_up):
+                connections.end_aside(connection)
+            return
+        is_over = False
+        try:
+            if error is None:
+                await connection.execute(f"{self._transaction.last_words}COMMIT")
+                is_over = True
+                if self._is_told:
+                    await _tell_revision(connection)
+            elif self._is_told and isinstance(error, Refusal):
+                # A refusal is an answer too: whoever is told that a row is there, or changed, finds it so afterwards.
+                await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
+                is_over = True
+                await _tell_revision(connection)
+        finally:
+            if is_over:
+                # The pool itself finishes this, whatever happens to whoever waits for it.
+                await connections.release(connection)
+            else:
+                await connections.abandon(connection)
+
+
+@asynccontextmanager
+async def _by_replica(replica: Replica, settings: str, call: Call, otherwise: _Running) -> AsyncIterator[Transaction]:
+    """Run a transaction on a replica that shows what the call must show; without one, the other transaction."""
+    async with AsyncExitStack() as stack:
+        transaction = await replica.entered(stack, settings, call)
+        if transaction is None:
+            transaction = await stack.enter_async_context(otherwise)
+        yield transaction
+
+
+async def _tell_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+    """Note on the call that nothing of its answer is newer than what is committed here by now.
+
+    When the connection is lost just now the answer is lost with it, as it is when that happens in the commit: without a
+    revision its caller's next read could be older than the answer.
+    """
+    call = current()
+    if call is not None and tells(call):
+        call.saw(await connection.fetchval(POSITION.text, timeout=ANSWER_SECONDS))
+
+
+@contextmanager
+def refusing(refusals: Mapping[str, Refusal | Callable[[], Refusal]]) -> Iterator[None]:
+    """Turn violations of named constraints into refusals; other violations are bugs and pass through."""
+    try:
+        yield
+    except asyncpg.IntegrityConstraintViolationError as error:
+        refusal = refusals.get(error.constraint_name or "")
+        if refusal is None:
+            raise
+        raise (refusal if isinstance(refusal, Refusal) else refusal()) from None
+
+
+def _count(status: str) -> int:
+    """Read the number of rows from a command's status, such as "INSERT 0 3"."""
+    count = status.rsplit(" ", 1)[-1]
+    return int(count) if count.isdigit() else 0
+
+
+async def _keep(_connection: object) -> None:
+    """Leave a released connection as it is."""
+
+
+def grouped(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
+    """Gather rows by the value of a column, in order."""
+    result: dict[Any, list[asyncpg.Record]] = {}
+    for row in rows:
+        result.setdefault(row[key], []).append(row)
+    return result

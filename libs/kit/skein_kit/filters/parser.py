@@ -1,0 +1,343 @@
+"""Reads a condition from text. What it does not know it refuses, by its name and place: nothing is passed over."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import NoReturn, TypeVar
+
+from skein_kit.errors import FilterFieldUnknown, FilterInvalid
+from skein_kit.filters.expression import (
+    WORD,
+    And,
+    Compare,
+    Contains,
+    Expression,
+    Has,
+    In,
+    Mode,
+    Not,
+    Operator,
+    Or,
+    Path,
+    Tags,
+    Value,
+    name_of,
+)
+from skein_kit.filters.fields import FIELDS, Field, Kind
+from skein_kit.json_values import exact as exact_json
+from skein_kit.json_values.exact import MAX_NUMBER_CHARACTERS
+
+One = TypeVar("One")
+
+MAX_CHARACTERS = 4000
+MAX_DEPTH = 10
+MAX_CONDITIONS = 50
+MAX_VALUES = 100
+MAX_PATH = 10
+
+_SPACE = re.compile(r"\s*")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'", re.DOTALL)
+_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = re.compile(r"""[^\s()"',=<>!]+""")
+_OPERATOR = re.compile(r"!=|<=|>=|=|<|>|:")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_ESCAPED = re.compile(r"\\.|\"", re.DOTALL)
+_AS_JSON = {"\\'": "'", '"': '\\"'}
+_MODES: dict[str, Mode] = {"any": "any", "all": "all", "none": "none"}
+
+
+def read(text: str, place: str = "where") -> Expression | None:
+    """Read a condition; None for an empty text. `place` is the request's field, which refusals name.
+
+    Raises FilterInvalid and FilterFieldUnknown.
+    """
+    return _Reader(text, place).whole()
+
+
+class _Reader:
+    """Reads one text from left to right."""
+
+    def __init__(self, text: str, place: str) -> None:
+        self._text = text
+        self._place = place
+        self._at = 0
+        self._depth = 0
+        self._conditions = 0
+
+    def whole(self) -> Expression | None:
+        if len(self._text) > MAX_CHARACTERS:
+            self._refuse(f"is longer than {MAX_CHARACTERS} characters", at=MAX_CHARACTERS)
+        if "\0" in self._text:
+            self._refuse("holds a NUL character", at=self._text.index("\0"))
+        self._skip()
+        if self._at == len(self._text):
+            return None
+        found = self._expression()
+        if self._at < len(self._text):
+            self._refuse("expected AND, OR or the end")
+        return found
+
+    def _expression(self) -> Expression:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._refuse(f"goes deeper than {MAX_DEPTH} levels")
+        parts, joined = [self._factor()], ""
+        start = self._at
+        while word := self._word("AND", "OR"):
+            if joined and word != joined:
+                self._refuse("AND and OR beside each other need parentheses", at=start)
+            joined = word
+            parts.append(self._factor())
+            start = self._at
+        self._depth -= 1
+        if not joined:
+            return parts[0]
+        return And(tuple(parts)) if joined == "AND" else Or(tuple(parts))
+
+    def _factor(self) -> Expression:
+        if self._word("NOT"):
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                self._refuse(f"goes deeper than {MAX_DEPTH} levels")
+            negated = Not(self._factor())
+            self._depth -= 1
+            return negated
+        if self._taken("("):
+            found = self._expression()
+            self._expect(")")
+            return found
+        return self._condition()
+
+    def _condition(self) -> Expression:
+        self._conditions += 1
+        if self._conditions > MAX_CONDITIONS:
+            self._refuse(f"has more than {MAX_CONDITIONS} conditions")
+        start = self._at
+        if self._word("has"):
+            if self._taken("("):
+                path, _ = self._field()
+                self._expect(")")
+                return Has(path)
+            self._at = start
+        start = self._at
+        path, field = self._field()
+        if self._word("IN"):
+            self._expect("(")
+            return self._in(path, field, start)
+        operator = self._match(_OPERATOR)
+        if operator is None:
+            self._refuse("expected one of = != < <= > >= : IN")
+        if operator == ":":
+            return self._colon(path, field, start)
+        if field.kind is Kind.TAGS or (field.kind is Kind.PROPERTIES and len(path) == 1):
+            self._refuse(f"{name_of(path)} cannot be compared with {operator}", at=start)
+        if operator in {"<", "<=", ">", ">="} and field.kind in {Kind.TEXT, Kind.BOOLEAN, Kind.DIGEST}:
+            self._refuse(f"{name_of(path)} has no order: compare it with =, != or IN", at=start)
+        value = self._value(path, field)
+        if isinstance(value, bool) and operator not in {"=", "!="}:
+            self._refuse(f"{name_of(path)} has no order: compare it with =, != or IN", at=start)
+        return Compare(path, _operator(operator), value)
+
+    def _in(self, path: Path, field: Field, start: int) -> Expression:
+        if field.kind is Kind.TAGS or (field.kind is Kind.PROPERTIES and len(path) == 1):
+            self._refuse(f"{name_of(path)} cannot be compared with IN", at=start)
+        return In(path, tuple(self._list(lambda: self._value(path, field))))
+
+    def _colon(self, path: Path, field: Field, start: int) -> Expression:
+        if self._taken("*"):
+            return Has(path)
+        if field.kind is Kind.TAGS:
+            word = self._word(*_MODES)
+            if word and self._taken("("):
+                return Tags(_MODES[word], tuple(dict.fromkeys(self._list(self._string))))
+            return Tags("any", (word or self._string(),))
+        if field.kind is Kind.TEXT and not field.values:
+            text = self._string()
+            if not text:
+                self._refuse("expected at least one character to look for")
+            return Contains(path, text)
+        if field.kind is Kind.PROPERTIES and len(path) > 1:
+            return Compare(path, "=", self._value(path, field))
+        return self._refuse(f"{name_of(path)} cannot be compared with :", at=start)
+
+    def _list(self, one: Callable[[], One]) -> list[One]:
+        values: list[One] = []
+        while True:
+            values.append(one())
+            if len(values) > MAX_VALUES:
+                self._refuse(f"lists more than {MAX_VALUES} values")
+            if not self._taken(","):
+                break
+        self._expect(")")
+        return values
+
+    def _field(self) -> tuple[Path, Field]:
+        start = self._at
+        name = self._match(WORD, skip=False)
+        if name is None:
+            self._refuse("expected the name of a field")
+        field = FIELDS.get(name)
+        path = [name]
+        while self._text.startswith(".", self._at):
+            self._at += 1
+            text = self._match(_STRING, skip=False)
+            key = self._match(_KEY, skip=False) if text is None else self._unquoted(text)
+            if key is None:
+                self._refuse("expected the name of a property")
+            path.append(key)
+        self._skip()
+        if field is None or (len(path) > 1 and field.kind is not Kind.PROPERTIES):
+            known = ", ".join(sorted(FIELDS))
+            raise FilterFieldUnknown(
+                violations=[
+                    (self._place, f"at {start}: no field is called {'.'.join(path)[:100]!r}; there are {known}")
+                ],
+                position=start,
+            )
+        if len(path) > MAX_PATH:
+            self._refuse(f"{name_of(tuple(path))[:100]} goes deeper than {MAX_PATH} names", at=start)
+        return tuple(path), field
+
+    def _value(self, path: Path, field: Field) -> Value:
+        start = self._at
+        text = self._match(_STRING)
+        bare = self._match(_BARE) if text is None else None
+        if text is None and bare is None:
+            self._refuse("expected a value")
+        said = bare if text is None else self._unquoted(text, at=start)
+        assert said is not None  # noqa: S101 - one of the two matched.
+        value = _typed(field, said, is_bare=text is None)
+        if value is None:
+            wanted = ", ".join(field.values) or _WANTED[field.kind]
+            self._refuse(f"{name_of(path)} is compared with {wanted}", at=start)
+        return value
+
+    def _string(self) -> str:
+        start = self._at
+        text = self._match(_STRING)
+        if text is not None:
+            return self._unquoted(text, at=start)
+        bare = self._match(_BARE)
+        if bare is None:
+            self._refuse("expected a text")
+        return bare
+
+    def _unquoted(self, text: str, *, at: int | None = None) -> str:
+        body = text[1:-1]
+        if text[0] == "'":
+            body = _ESCAPED.sub(lambda match: _AS_JSON.get(match.group(), match.group()), body)
+        try:
+            said = json.loads(f'"{body}"', strict=False)
+            said.encode()
+        except ValueError:
+            self._refuse("the text in quotes has an escape that JSON does not know", at=at)
+        if "\0" in said:
+            self._refuse("holds a NUL character", at=at)
+        return str(said)
+
+    def _word(self, *words: str) -> str:
+        """Take one of some words, if it comes next and ends there."""
+        match = WORD.match(self._text, self._at)
+        if match is None or match.group() not in words:
+            return ""
+        self._at = match.end()
+        self._skip()
+        return match.group()
+
+    def _match(self, pattern: re.Pattern[str], *, skip: bool = True) -> str | None:
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            return None
+        self._at = match.end()
+        if skip:
+            self._skip()
+        return match.group()
+
+    def _taken(self, mark: str) -> bool:
+        if not self._text.startswith(mark, self._at):
+            return False
+        self._at += len(mark)
+        self._skip()
+        return True
+
+    def _expect(self, mark: str) -> None:
+        if not self._taken(mark):
+            self._refuse(f"expected {mark!r}")
+
+    def _skip(self) -> None:
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+
+    def _refuse(self, what: str, *, at: int | None = None) -> NoReturn:
+        position = self._at if at is None else at
+        raise FilterInvalid(violations=[(self._place, f"at {position}: {what}")], position=position)
+
+
+_WANTED = {
+    Kind.TEXT: "a text",
+    Kind.NUMBER: "a number",
+    Kind.TIME: "a time as RFC 3339 has it, with its zone, or a date",
+    Kind.BOOLEAN: "true or false",
+    Kind.DIGEST: "64 hexadecimal digits",
+    Kind.PROPERTIES: "a text, a number, true or false",
+    Kind.TAGS: "tags",
+}
+
+
+def _operator(text: str) -> Operator:
+    found: dict[str, Operator] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+    return found[text]
+
+
+def _typed(field: Field, said: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
+    """Return the value that is meant; None when the field has no such values."""
+    match field.kind:
+        case Kind.TEXT:
+            return said if not field.values or said in field.values else None
+        case Kind.NUMBER:
+            return _number(said) if is_bare else None
+        case Kind.TIME:
+            return _time(said)
+        case Kind.BOOLEAN:
+            return {"true": True, "false": False}.get(said)
+        case Kind.DIGEST:
+            return said.lower() if _DIGEST.fullmatch(said) else None
+        case Kind.PROPERTIES:
+            if not is_bare:
+                return said
+            known = {"true": True, "false": False}.get(said)
+            number = _exact(said) if known is None else known
+            return said if number is None else number
+        case Kind.TAGS:
+            return None
+
+
+def _number(said: str) -> float | None:
+    if not _NUMBER.fullmatch(said):
+        return None
+    number = float(said)
+    return number if math.isfinite(number) else None
+
+
+def _exact(said: str) -> Decimal | None:
+    """Return a number as it is written; None for what is none, or beyond what a double can say."""
+    if _number(said) is None or len(said) > MAX_NUMBER_CHARACTERS:
+        return None
+    exact = exact_json.decimal(said)
+    return exact if exact.is_finite() else None
+
+
+def _time(said: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(said)
+        if len(said) == len("2026-01-01"):
+            time = time.replace(tzinfo=UTC)
+        return None if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

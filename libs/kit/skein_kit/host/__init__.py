@@ -1,0 +1,1 @@
+"""A process: its start and end, readiness, admin port and open files."""

@@ -1,0 +1,130 @@
+"""The admin port of a process: /metrics for Prometheus, /livez and /readyz for whoever restarts and routes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from skein_kit.http_server.framing import FramingGuard
+from skein_kit.http_server.listener import Listener
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from skein_kit.host.readiness import Readiness
+    from skein_kit.http_server.connections import Limits
+    from skein_kit.tls.server_tls import Tls
+
+
+# How often uvicorn looks after itself; it counts ten of these as a second.
+_TICK_SECONDS = 0.1
+_TICKS = 10
+_GRACE_SECONDS = 5.0
+
+
+class EmbeddedServer(uvicorn.Server):
+    """A uvicorn that leaves signals to the process it lives in, and ends as soon as it is told and nobody is served."""
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, limits: Limits) -> None:
+        """Serve until told to leave."""
+        super().__init__(config)
+        self._told = asyncio.Event()
+        self._listener = Listener(self, listener, limits)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        # uvicorn accepts no connections itself.
+        await super().startup(sockets or [])
+        self._listener.start()
+
+    def leave(self) -> None:
+        """End, once those who are being served have their answers."""
+        self.should_exit = True
+        self._told.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Tick until told to leave."""
+        ticks = 0
+        while not await self.on_tick(ticks):
+            self._listener.close_late()
+            ticks = (ticks + 1) % _TICKS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for those who are connected, if anybody is."""
+        self._listener.stop()
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+
+
+@contextlib.asynccontextmanager
+async def serve_http(
+    app: ASGIApp, host: str, port: int, limits: Limits, *, tls: Tls | None = None, grace_seconds: float = _GRACE_SECONDS
+) -> AsyncIterator[str]:
+    """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken.
+
+    Requests in flight get `grace_seconds` to finish.
+    """
+    listener = socket.create_server((host, port))
+    config = uvicorn.Config(
+        FramingGuard(app),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_keep_alive=math.ceil(limits.idle_seconds),
+        timeout_graceful_shutdown=math.ceil(grace_seconds),
+        server_header=False,
+        # Whose word counts on where a request comes from is the application's to say.
+        proxy_headers=False,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls.context(),
+    )
+    server = EmbeddedServer(config, listener, limits)
+    task = asyncio.create_task(server.serve())
+    try:
+        yield f"{host}:{listener.getsockname()[1]}"
+    finally:
+        server.leave()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness], limits: Limits) -> AsyncIterator[str]:
+    """Serve the admin port of services whose readiness is in `ready`; yield "host:port"."""
+
+    async def live(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("ok\n")
+
+    async def readiness(_request: Request) -> JSONResponse:
+        states: dict[str, object] = {name: not each.why for name, each in ready.items()}
+        why = {name: each.why for name, each in ready.items() if each.why}
+        return JSONResponse({**states, "why": why}, status_code=503) if why else JSONResponse(states)
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        # A megabyte takes long enough for calls to notice, were it made by the loop that answers them.
+        text = await asyncio.to_thread(encode, REGISTRY)
+        return Response(text, headers={"content-type": content_type})
+
+    app = Starlette(routes=[Route("/livez", live), Route("/readyz", readiness), Route("/metrics", metrics)])
+    async with serve_http(app, host, port, limits) as address:
+        yield address

@@ -1,0 +1,435 @@
+"""The one way to run services: production, all-in-one and tests enter `running()`.
+
+A service is a value. Its `start` opens what it needs on a Host and yields its Servicers; `running` puts them behind the
+interceptors, on a port of their own and, for the other services of this process, behind plain function calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import asyncpg
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_kit.admission.overload import Overload
+from skein_kit.admission.scan_budget import MEBIBYTE
+from skein_kit.background import lasting, orphans_logged
+from skein_kit.calls import database_revision
+from skein_kit.calls.call import Call, caller
+from skein_kit.database.named_queries import Queries
+from skein_kit.database.probe import Pulse
+from skein_kit.database.transactions import Database, ReadLimits
+from skein_kit.errors import StreamEnded
+from skein_kit.host import open_files
+from skein_kit.host.admin_port import serve_admin
+from skein_kit.host.open_files import Shares
+from skein_kit.host.readiness import Readiness, check_schema, is_ready
+from skein_kit.http_server.connections import Limits
+from skein_kit.identity.identity_token import TokenVerifier
+from skein_kit.rpc import pagination, prefetch_server, server_options
+from skein_kit.rpc.channel import Channel, LocalMethods
+from skein_kit.rpc.grpc_handler import Door
+from skein_kit.rpc.health_reflection import Health, OpenServices
+from skein_kit.rpc.interceptors import Chain, Identify, bearer
+from skein_kit.rpc.servicer_registry import Servicers
+from skein_kit.rpc.streaming import Streams
+from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, watched_loop
+from skein_kit.tls.mutual_tls import Mutual
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterator,
+        Collection,
+        Coroutine,
+        Iterator,
+        Mapping,
+    )
+
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.settings import ProcessSettings
+
+__all__ = [
+    "Host",
+    "NotReady",
+    "PortTaken",
+    "Running",
+    "Service",
+    "Servicers",
+    "exporting_traces",
+    "is_ready",
+    "running",
+]
+
+# Where the gateway's HTTP is unless it is told otherwise.
+_HTTP_PORT = 8080
+# Whoever waits longer for a replica asks the primary.
+_REPLICA_SECONDS = 1.0
+_EDGE = "gateway"
+
+
+class PortTaken(Exception):
+    """A port is in use; the message names it and the setting that changes it."""
+
+
+class NotReady(Exception):
+    """Services did not become ready in time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Service:
+    """One service of the cluster, as a value."""
+
+    # "memory"; also its database role (skein_memory) and the prefix of its settings.
+    name: str
+    # None: no gRPC port.
+    port: int | None
+    # The services that it calls.
+    calls: tuple[str, ...]
+    start: Callable[[Host], AbstractAsyncContextManager[Servicers]]
+    has_database: bool = True
+
+
+@dataclass(kw_only=True)
+class Host:
+    """What a process offers to the services that run in it."""
+
+    settings: ProcessSettings
+    # Environment that services read their own settings from.
+    environment: Mapping[str, str]
+    # The schema version that this code was written for.
+    schema_version: int
+    # "host:port" of each service ("https://host:port" for one that speaks TLS), and of those of this process once they
+    # listen.
+    addresses: dict[str, str]
+    # False: services of this process call each other over sockets too.
+    in_process_calls: bool = True
+    # True: nobody is served, and what is stored is put right. That needs no key to the secrets in it.
+    repairing: bool = False
+    # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
+    draining: bool = False
+    # Connections that the process may have open, by kind of server.
+    open_files: Shares = field(default_factory=lambda: Shares.of(open_files.limit()))
+    # The gRPC ports of this process.
+    grpc_servers: int = 1
+    # What page tokens are signed with: read from the database before the first service is ready.
+    handle_key: bytes = field(default=b"", repr=False)
+    local: dict[str, LocalMethods] = field(default_factory=dict)
+    # Those of each service.
+    streams: list[Streams] = field(default_factory=list)
+    _channels: dict[tuple[str, bool], Channel] = field(default_factory=dict)
+    _verifier: TokenVerifier | None = None
+
+    def channel(self, service: str, *, by_health: bool = True) -> aio.Channel:
+        """Return what a generated stub needs of a channel to a service; the host closes it.
+
+        Calls go to those of its replicas that say that they serve; not `by_health`, to any.
+        """
+        key = (service, by_health)
+        if key not in self._channels:
+            self._channels[key] = Channel(
+                lambda: self.addresses[service],
+                self.local.setdefault(service, {}),
+                ca_file=self.settings.ca_file,
+                by_health=by_health,
+                # The gateway's door is the world's: it speaks the TLS that it is told to, if any.
+                mutual=None if service == _EDGE else self.mutual,
+            )
+        return cast("aio.Channel", self._channels[key])
+
+    @functools.cached_property
+    def mutual(self) -> Mutual | None:
+        """Return what the cluster's own services prove to each other that they belong to it. Raises SettingInvalid."""
+        return Mutual.of(self.settings)
+
+    def issuer(self, configured: str) -> str:
+        """Return the address at which the world reaches the gateway's HTTP, without a slash at its end.
+
+        It is SKEIN_ISSUER if that is configured, else where the gateway of this machine listens, or will.
+        """
+        if configured:
+            return configured.rstrip("/")
+        port = self.environment.get("SKEIN_HTTP_PORT") or _HTTP_PORT
+        scheme = "https" if self.environment.get("SKEIN_TLS_CERTIFICATE") else "http"
+        return f"{scheme}://{self.addresses.get('http') or f'{self.settings.host}:{port}'}"
+
+    @property
+    def verifier(self) -> TokenVerifier:
+        """Return the process's verifier of identity tokens."""
+        if self._verifier is None:
+            auth = auth_pb2_grpc.AuthServiceStub(self.channel("auth"))
+
+            async def fetch() -> Mapping[str, str]:
+                response = await auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest())
+                return {key.key_id: key.jwk for key in response.signing_keys}
+
+            self._verifier = TokenVerifier(fetch)
+        return self._verifier
+
+    @asynccontextmanager
+    async def database(
+        self, service: str, servicers: Servicers, *, init: Callable[[Any], Coroutine[Any, Any, None]] | None = None
+    ) -> AsyncIterator[Database]:
+        """Open a service's pool; the service is ready while the database answers at a version that it supports."""
+        url = self.settings.database_url
+        limits = ReadLimits(
+            seconds=self.settings.read_seconds,
+            scan_bytes_per_second=self.settings.scan_mebibytes_per_second * MEBIBYTE,
+        )
+        async with (
+            Database.open(
+                url,
+                service=service,
+                size=self.settings.pool_size,
+                timeout=self.settings.pool_timeout_seconds,
+                init=init,
+                pooled=self.settings.database_pooled,
+                statements=self.settings.statement_cache_size,
+                slow_seconds=self.settings.slow_query_seconds,
+                limits=limits,
+            ) as database,
+            Pulse.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
+            AsyncExitStack() as stack,
+        ):
+            if self.settings.replica_url and service in database_revision.SERVICES:
+                follower = Database.open(
+                    self.settings.replica_url,
+                    service=service,
+                    size=self.settings.pool_size,
+                    timeout=_REPLICA_SECONDS,
+                    init=init,
+                    statements=self.settings.statement_cache_size,
+                    reads=True,
+                    slow_seconds=self.settings.slow_query_seconds,
+                    limits=limits,
+                )
+                database.followed_by(await stack.enter_async_context(follower))
+
+            async def ready() -> bool:
+                try:
+                    version = await pulse.value(_QUERIES["schema_version"])
+                except asyncpg.UndefinedTableError:
+                    version = 0
+                check_schema(version, self.schema_version)
+                if service in pagination.SERVICES and not self.handle_key:
+                    self.handle_key = await pulse.value(_QUERIES["handle_key"])
+                return True
+
+            servicers.ready_checks.append(ready)
+            yield database
+
+    def http_limits(self, connections: int, is_proxy: Callable[[str], bool] = lambda _address: False) -> Limits:
+        """Return the limits of an HTTP port that has so many connections at most."""
+        return Limits.of(self.settings, most=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy)
+
+    async def close(self) -> None:
+        """Close the channels."""
+        for channel in self._channels.values():
+            await channel.close()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Running:
+    """Services that listen."""
+
+    host: Host
+    # "127.0.0.1:9450" of /metrics, /livez and /readyz; empty when not served.
+    admin: str
+    _ready: Mapping[str, Readiness]
+
+    async def wait_ready(self, seconds: float, *, but: Collection[str] = ()) -> None:
+        """Wait until every service (`but` some) is ready; raise NotReady naming those that are late."""
+        waited = {name: ready.event for name, ready in self._ready.items() if name not in but}
+        try:
+            async with asyncio.timeout(seconds):
+                for event in waited.values():
+                    await event.wait()
+        except TimeoutError:
+            late = ", ".join(name for name, event in waited.items() if not event.is_set())
+            message = f"Not ready after {seconds:.0f} s: {late}. Their log lines above say why."
+            raise NotReady(message) from None
+
+
+@asynccontextmanager
+async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Running]:
+    """Run services until the block ends, then drain: not ready, wait, finish what is in flight, stop.
+
+    The services listen when the block begins; `Running.ready` waits until they can serve. Later services are stopped
+    first, so list those at the edge last. Raises PortTaken.
+    """
+    ready = {service.name: Readiness(service.name) for service in services}
+    host.grpc_servers = max(1, sum(service.port is not None for service in services))
+    checkers: list[Health] = []
+    watchers: list[asyncio.Task[None]] = []
+    async with AsyncExitStack() as stack:
+        stack.enter_context(orphans_logged())
+        stack.push_async_callback(host.close)
+        BUILD.labels(VERSION, host.schema_version).set(1)
+        await stack.enter_async_context(watched_loop())
+        # Before the services, so that it outlasts them: whoever looks sees how they leave off.
+        admin = await stack.enter_async_context(_admin(host, ready))
+        for service in services:
+            servicers = await stack.enter_async_context(service.start(host))
+            checker, watcher = await stack.enter_async_context(_serving(service, servicers, host, ready[service.name]))
+            checkers.append(checker)
+            watchers.append(watcher)
+        try:
+            yield Running(host=host, admin=admin, _ready=ready)
+        finally:
+            host.draining = True
+            # First of all nobody may say "ready" again.
+            await _end(*watchers)
+            for readiness in ready.values():
+                readiness.leave()
+            for checker in checkers:
+                checker.begin_shutdown()
+            # Calls in flight are finished; streams have no end to wait for.
+            for streams in host.streams:
+                streams.drain()
+            await asyncio.sleep(host.settings.drain_seconds)
+
+
+@asynccontextmanager
+async def _serving(
+    service: Service, servicers: Servicers, host: Host, ready: Readiness
+) -> AsyncIterator[tuple[Health, asyncio.Task[None]]]:
+    settings = host.settings
+    streams = Streams(
+        most_seconds=settings.max_stream_seconds,
+        most_of_a_tenant=settings.max_streams_per_tenant,
+        recheck_seconds=settings.stream_recheck_seconds,
+        step_seconds=settings.default_deadline_seconds,
+    )
+    host.streams.append(streams)
+    overload = Overload(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
+    chain = Chain(
+        identify=servicers.identify or _verified(host),
+        admit=servicers.admit,
+        overload=overload,
+        default_deadline=host.settings.default_deadline_seconds,
+        max_deadline=host.settings.max_deadline_seconds,
+        continues_trace=servicers.continues_trace,
+        handle_key=lambda: host.handle_key,
+        streams=streams,
+        identify_again=None if servicers.is_edge else _still_signed(host),
+    )
+    answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
+    servicers.answers.update(answers)
+    checker = Health()
+    names = ["", *servicers.names]
+    checker.set_status(names, serving=False)
+    if host.in_process_calls:
+        host.local.setdefault(service.name, {}).update(answers)
+    server: aio.Server | None = None
+    if service.port is not None:
+        is_refusing = bool if overload is None else lambda: overload.is_refusing
+        server = await _listen(service, answers, servicers, checker, host, is_refusing)
+    watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
+    watcher = asyncio.create_task(lasting(watch, name=f"readiness of {service.name}"))
+    try:
+        with nullcontext() if overload is None else overload.watching():
+            yield checker, watcher
+    finally:
+        await _end(watcher)
+        checker.close()
+        if server is not None:
+            await server.stop(host.settings.grace_seconds)
+        host.local.get(service.name, {}).clear()
+        ready.leave()
+
+
+async def _listen(
+    service: Service,
+    answers: LocalMethods,
+    servicers: Servicers,
+    checker: Health,
+    host: Host,
+    is_refusing: Callable[[], bool],
+) -> aio.Server:
+    connections = host.open_files.of_grpc_server(is_edge=servicers.is_edge, servers=host.grpc_servers)
+    options = server_options.of_server(host.settings, connections=connections, is_edge=servicers.is_edge)
+    server = prefetch_server.server(options, is_refusing)
+    origin = servicers.origin if servicers.is_edge else None
+    seconds = host.settings.request_body_seconds
+    open_services = OpenServices(checker, servicers.names, message_seconds=seconds)
+    server.add_generic_rpc_handlers((Door(answers, origin, body_seconds=seconds), open_services))
+    wanted = host.addresses[service.name]
+    try:
+        secure = servicers.credentials
+        if host.mutual is not None and not servicers.is_edge:
+            secure = host.mutual.server_credentials()
+        port = server.add_insecure_port(wanted) if secure is None else server.add_secure_port(wanted, secure)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        message = f"{wanted} is in use; set SKEIN_{service.name.upper()}_PORT to another port for {service.name}."
+        raise PortTaken(message)
+    host.addresses[service.name] = f"{wanted.rpartition(':')[0]}:{port}"
+    await server.start()
+    return server
+
+
+def _verified(host: Host) -> Identify:
+    async def identify(call: Call) -> Caller:
+        token = bearer(call)
+        caller = await host.verifier.verify(token)
+        call.token = token
+        return caller
+
+    return identify
+
+
+def _still_signed(host: Host) -> Identify:
+    """Return how a service that calls do not enter at sees whether a stream may go on.
+
+    The gateway asks auth again and ends the stream if it has to; the identity that it began with lives for a minute,
+    and what counts here is that the key which signed it is still auth's.
+    """
+
+    async def identify(call: Call) -> Caller:
+        if not await host.verifier.is_signed(call.token):
+            raise StreamEnded
+        return caller(call)
+
+    return identify
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
+    async with AsyncExitStack() as stack:
+        try:
+            address = await stack.enter_async_context(
+                serve_admin(
+                    host.settings.host, host.settings.admin_port, ready, host.http_limits(host.open_files.admin)
+                )
+            )
+        except OSError as error:
+            message = f"Port {host.settings.admin_port} is in use; set SKEIN_ADMIN_PORT to another port for metrics."
+            raise PortTaken(message) from error
+        yield address
+
+
+@contextlib.contextmanager
+def exporting_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator[None]:
+    """Export traces as those of `name` while the block runs; without an endpoint tracing stays off."""
+    if settings.otlp_endpoint:
+        TRACING.export(settings.otlp_endpoint, ratio=settings.trace_ratio, name=name)
+    try:
+        yield
+    finally:
+        TRACING.stop()
+
+
+_QUERIES = Queries.of("skein_kit")

@@ -1,0 +1,164 @@
+"""The listening socket of an HTTP port: which connections uvicorn gets to serve, and for how long.
+
+uvicorn has a time-out for idle connections alone, and counts none before its TLS handshake is over. Connections are
+therefore accepted here, and its protocol says here what each of them waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from skein_kit.http_server.connections import Connection, Connections, Limits, Phase, Reason
+from skein_kit.network.tcp_keepalive import keep_watch
+
+if TYPE_CHECKING:
+    import ssl
+
+    import uvicorn
+
+# Connections that wait to be accepted, and that are accepted in one round of the event loop.
+_BACKLOG = 2_048
+_AT_ONCE = 64
+# Nothing is accepted for so long when the process or the machine has no file or memory left.
+_PAUSE_SECONDS = 0.1
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+# A client that does not take part in ending TLS keeps its connection no longer.
+_TLS_SHUTDOWN_SECONDS = 2.0
+
+
+class Listener:
+    """Accepts the connections of one port for a uvicorn."""
+
+    def __init__(self, server: uvicorn.Server, listener: socket.socket, limits: Limits) -> None:
+        """Listen from `start` on."""
+        self._server = server
+        self._listener = listener
+        self._connections = Connections(limits)
+        self._stalled_seconds = limits.stalled_seconds
+        self._loop = asyncio.get_running_loop()
+        # Connections whose transport is being made: with TLS that lasts as long as the handshake.
+        self._beginning: set[asyncio.Task[Any]] = set()
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._listener.settimeout(0)
+        self._listener.listen(_BACKLOG)
+        self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def stop(self) -> None:
+        """Close the socket, and the connections whose handshake is not over."""
+        self._loop.remove_reader(self._listener.fileno())
+        self._listener.close()
+        for task in self._beginning:
+            task.cancel()
+
+    def close_late(self) -> None:
+        """Close the connections that have waited too long."""
+        self._connections.close_late(self._loop.time())
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                accepted, (address, *_) = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._connections.make_room()
+                    self._pause()
+                    return
+                # The client hung up before it was accepted.
+                continue
+            self._admit(accepted, address)
+
+    def _pause(self) -> None:
+        self._loop.remove_reader(self._listener.fileno())
+        self._loop.call_later(_PAUSE_SECONDS, self._resume)
+
+    def _resume(self) -> None:
+        if not self._server.should_exit:
+            self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _admit(self, accepted: socket.socket, address: str) -> None:
+        protocol = _Protocol(self._server, self._connections, accepted, address)
+        if not self._connections.admit(protocol.connection, self._loop.time(), descriptor=accepted.fileno()):
+            accepted.close()
+            return
+        accepted.settimeout(0)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_watch(accepted, unanswered_seconds=self._stalled_seconds)
+        task = self._loop.create_task(self._begin(protocol, accepted, self._server.config.ssl))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, protocol: _Protocol, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
+        # The deadline of the headers is that of the handshake too.
+        seconds: dict[str, float] = {} if context is None else {"ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS}
+        try:
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, **seconds)
+        except (OSError, asyncio.CancelledError):
+            # The handshake failed, the connection yielded or was late, or the server stops.
+            self._connections.remove(protocol.connection)
+            accepted.close()
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's protocol of one connection, which says what the connection waits for."""
+
+    def __init__(self, server: uvicorn.Server, connections: Connections, accepted: socket.socket, address: str) -> None:
+        super().__init__(config=server.config, server_state=server.server_state, app_state=server.lifespan.state)
+        self.connection = Connection(address, self._close)
+        self._connections = connections
+        # Until the handshake is over and there is a transport.
+        self._accepted: socket.socket | None = accepted
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._accepted = None
+        super().connection_made(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._note_phase()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._note_phase()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.remove(self.connection)
+        super().connection_lost(exc)
+
+    def _note_phase(self) -> None:
+        self._connections.move(self.connection, self._phase(), self.loop.time())
+
+    def _phase(self) -> Phase:
+        if self.conn.their_state is h11.SEND_BODY:
+            return Phase.BODY
+        if self.conn.their_state is not h11.IDLE:
+            return Phase.ANSWER
+        is_between = self.cycle is not None and not self.conn.trailing_data[0]
+        return Phase.IDLE if is_between else Phase.HEADERS
+
+    def _close(self, reason: Reason) -> None:
+        if self._accepted is not None:
+            # The transport notices that nothing more comes, and ends the handshake.
+            with suppress(OSError):
+                self._accepted.shutdown(socket.SHUT_RDWR)
+            return
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if reason is Reason.YIELDED or self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            self.transport.abort()
+            return
+        headers = [(b"content-length", b"0"), (b"connection", b"close")]
+        answer = h11.Response(status_code=408, reason=b"Request Timeout", headers=headers)
+        self.transport.write((self.conn.send(answer) or b"") + (self.conn.send(h11.EndOfMessage()) or b""))
+        self.transport.close()

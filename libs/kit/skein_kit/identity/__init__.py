@@ -1,0 +1,1 @@
+"""Who calls and what it may call: identity tokens, bearer tokens, permissions."""

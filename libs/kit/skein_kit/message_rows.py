@@ -1,0 +1,40 @@
+"""Messages as protobuf, from the rows of session.messages: session reads them, and recall reads those that it found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.json_values.fields import fields, list_fields
+from skein_kit.rpc.well_known_types import time
+
+if TYPE_CHECKING:
+    from asyncpg import Record
+
+
+def message(row: Record) -> pb.Message:
+    """Convert a row, complete."""
+    return pb.Message(
+        message_id=str(row["message_id"]),
+        external_id=row["external_id"],
+        session_id=row["session_id"],
+        sequence=row["sequence"],
+        role=f"MESSAGE_ROLE_{row['role'].upper()}",
+        content=row["content"],
+        name=row["name"],
+        subject_id=row["subject_id"],
+        agent_id=row["agent_id"],
+        tool_call_id=row["tool_call_id"],
+        model=row["model"],
+        step_id=row["step_id"],
+        group_id=row["group_id"],
+        sender_id=row["sender_id"],
+        offline_thread_id=row["offline_thread_id"],
+        create_time=time(row["create_time"]),
+        created_by=row["created_by"],
+        revision=row["revision"],
+        update_time=time(row["update_time"] or row["create_time"]),
+        updated_by=row["updated_by"] or row["created_by"],
+        **list_fields(parts=row["parts"], tool_calls=row["tool_calls"], tool_returns=row["tool_returns"]),
+        **fields(metadata=row["metadata"]),
+    )

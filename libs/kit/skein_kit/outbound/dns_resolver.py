@@ -1,0 +1,80 @@
+"""Looking names up where a slow name server holds up only those who asked for its names.
+
+The system's resolver blocks, for a minute or more when name servers do not answer, and cannot be cancelled. So each
+lookup has a thread, and keeps its slot until that thread returns, whether or not the caller still waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from skein_kit.admission.fair_slots import FairSlots
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Of one process, and of one owner.
+_TOTAL = 256
+_PER_OWNER = 4
+
+
+class Resolver:
+    """Looks up at most 256 names at a time, at most four of them for one owner."""
+
+    def __init__(self) -> None:
+        """Begin with no lookup at work."""
+        self._slots = FairSlots(_TOTAL, per_owner=_PER_OWNER)
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def resolve(self, host: str, port: int, owner: str) -> list[str]:
+        """Return the addresses of a name, once the owner has a slot. The caller sets the deadline. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        while not self._slots.free_for(owner):
+            freed = loop.create_future()
+            self._waiting.add(freed)
+            try:
+                await freed
+            finally:
+                self._waiting.discard(freed)
+        self._slots.take(owner)
+        answer: asyncio.Future[Sequence[Any]] = loop.create_future()
+
+        def end(found: Sequence[Any], error: Exception | None) -> None:
+            self._release(owner)
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(found)
+            else:
+                answer.set_exception(error)
+
+        def look_up() -> None:
+            found: Sequence[Any] = ()
+            error: Exception | None = None
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except Exception as caught:  # noqa: BLE001 - it belongs to the caller.
+                error = caught
+            # The loop has ended: the process stops, and no caller waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(end, found, error)
+
+        # It does not keep the process from ending.
+        thread = threading.Thread(target=look_up, name="resolver", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._release(owner)
+            raise OSError(errno.EAGAIN, "no thread") from None
+        return list(dict.fromkeys(str(entry[4][0]) for entry in await answer))
+
+    def _release(self, owner: str) -> None:
+        self._slots.release(owner)
+        for freed in self._waiting:
+            if not freed.done():
+                freed.set_result(None)

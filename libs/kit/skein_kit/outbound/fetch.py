@@ -1,0 +1,342 @@
+"""Fetching what strangers name, without being led into the network that we stand in.
+
+A name is resolved here, every address that it has is judged, and the connection goes to an address that was judged: a
+name that answers differently the second time is never asked a second time. Certificate, SNI and Host are the name's.
+Nothing is followed (no redirects, no proxies), and nothing is read without an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ipaddress
+import json
+import re
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+
+from skein_kit.outbound.dns_resolver import Resolver
+from skein_kit.settings import SettingInvalid, Settings
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+LIMIT_BYTES = 65_536
+TIMEOUT_SECONDS = 5.0
+# Of a name with many addresses no more than these are tried.
+_MAX_TRIES = 3
+# The only IPv6 addresses that lie in the open Internet, and what translates IPv4 there (RFC 6052).
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+# What the registries call global, and is no place of the open Internet: a cloud's own service that answers machines in
+# it alone (Azure), relays of 6to4 (RFC 7526), protocol assignments (RFC 2928) and addresses of books (RFC 9637).
+_NOT_PUBLIC = (
+    IPv4Network("168.63.129.16/32"),
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("2001::/23"),
+    IPv6Network("3fff::/20"),
+)
+# Interface ids that hold an IPv4 address to tunnel to (ISATAP, RFC 5214), but for the bit that says "unique".
+_ISATAP, _UNIQUE = 0x0000_5EFE, 0x0200_0000
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+_JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
+_NOT_KEPT = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:=|,|$)", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_PORTS = {"http": 80, "https": 443}
+_MAX_PORT = 65_536
+
+Address = IPv4Address | IPv6Address
+Answer = TypeVar("Answer")
+
+
+class OutboundRefused(Exception):
+    """Something was not fetched; `why` is one of our own words, never what the other side said.
+
+    "url", "name" (does not resolve), "address" (not in the open Internet), "connection", "time", "redirect", "status",
+    "size" or "content".
+    """
+
+    def __init__(self, why: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        """Remember the HTTP status, if it came to one, and the seconds that the server asks to be left alone for."""
+        super().__init__(why if status is None else f"{why} {status}")
+        self.why = why
+        self.status = status
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutboundSettings(Settings):
+    """Where a service may go at a stranger's word, besides public https addresses."""
+
+    # Origins such as "http://127.0.0.1:9999 https://login.internal", separated by spaces or commas: what anybody names
+    # there is fetched although the scheme is http or the address private. For tests and private installations; each
+    # origin opens every document of that server to requests in Skein's name.
+    outbound_allow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A JSON object, and for how many seconds its server lets it be kept; None when it does not say."""
+
+    document: dict[str, Any]
+    max_age: int | None
+
+
+class Outbound:
+    """Fetches JSON objects from where strangers point."""
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str] = (),
+        resolve: Callable[[str, int], Awaitable[Sequence[str]]] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Trust `tls` instead of trusted(); raises SettingInvalid when an allowed origin is none."""
+        self._allowed = frozenset(_allowed(text) for text in allow)
+        self._resolve = Resolver().resolve if resolve is None else lambda host, port, _owner: resolve(host, port)
+        self._tls = tls or trusted()
+
+    @classmethod
+    def of(cls, settings: OutboundSettings) -> Outbound:
+        """Raise SettingInvalid when an allowed origin is none."""
+        return cls(allow=settings.outbound_allow.replace(",", " ").split())
+
+    async def fetch_json(
+        self,
+        url: str,
+        *,
+        limit_bytes: int = LIMIT_BYTES,
+        timeout: float = TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        owner: str = "",
+    ) -> Fetched:
+        """Get one JSON object, or raise OutboundRefused. Slow names hold up those of the same `owner`."""
+        read = functools.partial(_read, limit_bytes=limit_bytes)
+        return await self._ask("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
+
+    async def post_json(
+        self,
+        url: str,
+        body: Mapping[str, object],
+        *,
+        limit_bytes: int = LIMIT_BYTES,
+        timeout: float = TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+    ) -> Fetched:
+        """Send one JSON object and get one, or raise OutboundRefused. It is sent once at most."""
+        content = json.dumps(body).encode()
+        read = functools.partial(_read, limit_bytes=limit_bytes)
+        return await self._ask("POST", url, timeout=timeout, headers=headers, content=content, read=read)
+
+    async def send(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS, owner: str = ""
+    ) -> None:
+        """Post JSON text and look at the status alone: raise OutboundRefused unless it says that all is well (2xx)."""
+        await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted, owner=owner)
+
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        *,
+        timeout: float,
+        headers: Mapping[str, str] | None,
+        read: Callable[[httpx.Response], Awaitable[Answer]],
+        content: bytes | None = None,
+        owner: str = "",
+    ) -> Answer:
+        target = _target(url)
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._addresses(target, owner)
+                for number, address in enumerate(addresses, 1):
+                    request = _request(method, target, address, headers or {}, content)
+                    try:
+                        # The time is shared among the addresses, so that a dead one does not take it all.
+                        return await self._send(request, read, timeout / len(addresses))
+                    except (httpx.ConnectError, httpx.ConnectTimeout):
+                        if number == len(addresses):
+                            raise
+        except (TimeoutError, httpx.TimeoutException):
+            raise OutboundRefused("time") from None
+        except httpx.HTTPError:
+            raise OutboundRefused("connection") from None
+        raise OutboundRefused("name")
+
+    def must_take(self, url: str) -> None:
+        """Raise OutboundRefused unless a URL has the form and the scheme of what is asked; no name is resolved."""
+        target = _target(url)
+        if target.scheme != "https" and _origin(target) not in self._allowed:
+            raise OutboundRefused("url")
+
+    async def _addresses(self, target: httpx.URL, owner: str) -> Sequence[Address]:
+        """Resolve the target's name once and judge every address; at least one comes back."""
+        origin = _origin(target)
+        if target.scheme != "https" and origin not in self._allowed:
+            raise OutboundRefused("url")
+        try:
+            names = await self._resolve(target.raw_host.decode("ascii"), origin[2], owner)
+            found = [_address(text) for text in names]
+        except (OSError, ValueError):
+            raise OutboundRefused("name") from None
+        if origin not in self._allowed and not all(is_public(address) for address in found):
+            raise OutboundRefused("address")
+        return found[:_MAX_TRIES]
+
+    async def _send(
+        self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[Answer]], connect_seconds: float
+    ) -> Answer:
+        # A client for each request: connections are kept by address, and one address may serve many names.
+        limits = httpx.Timeout(None, connect=connect_seconds)
+        async with httpx.AsyncClient(verify=self._tls, trust_env=False, timeout=limits) as client:
+            request.extensions["timeout"] = limits.as_dict()
+            response = await client.send(request, stream=True, follow_redirects=False)
+            try:
+                return await read(response)
+            finally:
+                await response.aclose()
+
+
+def trusted() -> ssl.SSLContext:
+    """Return TLS that asks for a certificate of a public authority, or of those in SSL_CERT_FILE or SSL_CERT_DIR."""
+    return httpx.create_ssl_context()
+
+
+def is_public(address: Address | None) -> bool:
+    """Say whether an address lies in the open Internet; those that carry an IPv4 address are judged by that.
+
+    6to4, Teredo and ISATAP are refused whole: no server is there, and what they tunnel to is not ours to find out.
+    """
+    if address is None:
+        return False
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if address in _NAT64:
+            return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
+        is_isatap = (int(address) >> 32) & 0xFFFF_FFFF & ~_UNIQUE == _ISATAP
+        if address not in _GLOBAL_UNICAST or address.sixtofour or address.teredo or is_isatap:
+            return False
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _address(text: str) -> Address:
+    """Read what a resolver said; an address with a zone (fe80::1%eth0) is link-local, and keeps its zone."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        raise OutboundRefused("address") from None
+
+
+def _target(url: str) -> httpx.URL:
+    try:
+        target = httpx.URL(url)
+        is_whole = target.scheme in _PORTS and 0 < _origin(target)[2] < _MAX_PORT
+    except (httpx.InvalidURL, ValueError):
+        raise OutboundRefused("url") from None
+    # What needed escaping is no name, and an address with a zone is somebody's own network.
+    if (
+        not is_whole
+        or not _HOST.fullmatch(target.raw_host.decode("ascii").lower())
+        or target.userinfo
+        or target.fragment
+    ):
+        raise OutboundRefused("url")
+    return target
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, _PORTS[url.scheme] if url.port is None else url.port
+
+
+def _allowed(text: str) -> tuple[str, str, int]:
+    try:
+        url = _target(text)
+    except OutboundRefused:
+        url = None
+    if url is None or url.raw_path != b"/":
+        message = "SKEIN_OUTBOUND_ALLOW names something that is no origin, such as https://login.internal:8443."
+        raise SettingInvalid(message)
+    return _origin(url)
+
+
+def _request(
+    method: str, target: httpx.URL, address: Address, headers: Mapping[str, str], content: bytes | None
+) -> httpx.Request:
+    """Make a request that goes to the address and is about the name."""
+    place = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
+    ours = {
+        **headers,
+        "Host": target.netloc.decode("ascii"),
+        "User-Agent": "skein",
+        # A few packed bytes could become any number.
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+    ours.setdefault("Accept", "application/json")
+    if content is not None:
+        ours["Content-Type"] = "application/json"
+    name = target.raw_host.decode("ascii")
+    return httpx.Request(
+        method, target.copy_with(host=place), headers=ours, content=content, extensions={"sni_hostname": name}
+    )
+
+
+async def _accepted(response: httpx.Response) -> None:
+    if response.is_redirect:
+        raise OutboundRefused("redirect", status=response.status_code)
+    if not response.is_success:
+        raise OutboundRefused("status", status=response.status_code)
+
+
+async def _read(response: httpx.Response, limit_bytes: int) -> Fetched:
+    if response.is_redirect:
+        raise OutboundRefused("redirect", status=response.status_code)
+    if response.status_code != httpx.codes.OK:
+        retry_after = _seconds(response.headers.get("retry-after", ""))
+        raise OutboundRefused("status", status=response.status_code, retry_after=retry_after)
+    if not _JSON.match(response.headers.get("content-type", "")):
+        raise OutboundRefused("content")
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise OutboundRefused("content")
+    body = bytearray()
+    async for part in response.aiter_raw():
+        body += part
+        if len(body) > limit_bytes:
+            raise OutboundRefused("size")
+    try:
+        document = json.loads(bytes(body))
+    except (ValueError, RecursionError):
+        raise OutboundRefused("content") from None
+    if not isinstance(document, dict):
+        raise OutboundRefused("content")
+    return Fetched(document, _max_age(response.headers.get("cache-control", "")))
+
+
+def _max_age(cache_control: str) -> int | None:
+    if _NOT_KEPT.search(cache_control):
+        return 0
+    found = _MAX_AGE.search(cache_control)
+    return None if found is None else int(found.group(1))
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Read Retry-After: seconds, or a time."""
+    if _DIGITS.fullmatch(retry_after.strip()):
+        return float(retry_after)
+    try:
+        at = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    # A time without a zone is no HTTP date.
+    return None if at.tzinfo is None else max(0.0, at.timestamp() - time.time())

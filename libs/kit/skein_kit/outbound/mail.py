@@ -1,0 +1,205 @@
+"""Sending mail: plain text to one address, over a connection that is private. Knows no occasion for it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from email import policy
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime, make_msgid, parseaddr
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import aiosmtplib
+
+from skein_kit.ids import now
+from skein_kit.outbound.fetch import trusted
+from skein_kit.settings import SettingInvalid, Settings
+from skein_kit.telemetry import logs
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Sequence
+
+# For one try, from connecting to the server's last word.
+TIMEOUT_SECONDS = 10.0
+# Before the second and the third try.
+PAUSES = (1.0, 3.0)
+# Beyond this a server's "not now" (4xx) becomes "never" (5xx).
+_PERMANENT = 500
+_PORTS = {"smtp": 587, "smtps": 465}
+_POLICY = policy.SMTP.clone(cte_type="7bit")
+
+log = logs.get("mail")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MailSettings(Settings):
+    """Where mail goes out, if it does."""
+
+    # smtp://user:password@host:587 (STARTTLS is required; "?starttls=off" sends in the clear, for a relay on this
+    # machine) or smtps://user:password@host:465; percent-encode what is no letter in user and password. Empty: no mail.
+    smtp_url: str = dataclasses.field(default="", repr=False)
+    # Whom mail comes from: "skein@example.com" or "Skein <skein@example.com>".
+    mail_from: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Relay:
+    """The server that takes our mail."""
+
+    host: str
+    port: int
+    user: str
+    password: str = dataclasses.field(repr=False)
+    # TLS from the first byte, or after STARTTLS; neither: in the clear.
+    is_tls: bool
+    is_starttls: bool
+
+    @classmethod
+    def of(cls, url: str) -> Relay:
+        """Read an address, or raise SettingInvalid without repeating it."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port or _PORTS[parts.scheme]
+            host = parts.hostname or ""
+            options = parse_qs(parts.query, strict_parsing=bool(parts.query))
+        except (KeyError, ValueError):
+            raise SettingInvalid(_SHAPE) from None
+        starttls = options.pop("starttls", ["required"])
+        if not host or options or parts.path not in ("", "/") or starttls not in (["required"], ["off"]):
+            raise SettingInvalid(_SHAPE)
+        is_tls, is_starttls = parts.scheme == "smtps", parts.scheme == "smtp" and starttls == ["required"]
+        if parts.password and not (is_tls or is_starttls):
+            raise SettingInvalid("SKEIN_SMTP_URL would send its password in the clear; leave out starttls=off.")
+        return cls(
+            host=host,
+            port=port,
+            user=unquote(parts.username or ""),
+            password=unquote(parts.password or ""),
+            is_tls=is_tls,
+            is_starttls=is_starttls,
+        )
+
+
+_SHAPE = "SKEIN_SMTP_URL should be smtp://user:password@host:587, with ?starttls=off if need be, or smtps://…:465."
+
+
+class Mailer:
+    """Sends mail, if a relay is set up."""
+
+    def __init__(
+        self,
+        relay: Relay | None,
+        sender: Address | None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        pauses: Sequence[float] = PAUSES,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """Trust `tls` instead of outbound.trusted()."""
+        self._relay = relay
+        self._sender = sender
+        self._tls = tls
+        self._pauses = pauses
+        self._timeout = timeout
+
+    @classmethod
+    def of(cls, settings: MailSettings) -> Mailer:
+        """Raise SettingInvalid when the settings make no sense, which an operator should learn before anybody else."""
+        if not settings.smtp_url:
+            return cls(None, None)
+        name, address = parseaddr(settings.mail_from)
+        try:
+            sender = Address(display_name=name, addr_spec=address)
+        except (MessageError, ValueError, IndexError):
+            sender = Address()
+        if not sender.username or not sender.domain:
+            raise SettingInvalid(
+                "SKEIN_MAIL_FROM should be an address such as skein@example.com: SKEIN_SMTP_URL is set."
+            )
+        return cls(Relay.of(settings.smtp_url), sender, tls=trusted())
+
+    @property
+    def configured(self) -> bool:
+        """Say whether there is a relay to give mail to."""
+        return self._relay is not None
+
+    async def send(self, to: str, subject: str, text: str) -> bool:
+        """Give one mail to the relay and say whether it took it; what is refused for now is tried again twice.
+
+        Takes half a minute at the worst: whoever must not show whether there was anything to send does not wait for it.
+        """
+        if self._relay is None or self._sender is None:
+            message = "mail is not configured; ask `configured` first"
+            raise LookupError(message)
+        mail = _written(self._sender, to, subject, text)
+        if mail is None:
+            log.warning("mail_not_sent", error="the address is none")
+            return False
+        for number, pause in enumerate((*self._pauses, None), 1):
+            error = await self._try(self._relay, self._sender, to, mail)
+            if error is None:
+                log.info("mail_sent", message_id=mail["Message-ID"], tries=number)
+                return True
+            status = error.code if isinstance(error, aiosmtplib.SMTPResponseException) else None
+            if pause is None or not _is_passing(error, status):
+                break
+            await asyncio.sleep(pause)
+        log.warning(
+            "mail_not_sent", message_id=mail["Message-ID"], tries=number, error=type(error).__name__, status=status
+        )
+        return False
+
+    async def _try(self, relay: Relay, sender: Address, to: str, mail: EmailMessage) -> Exception | None:
+        """Return what went wrong; its words are the relay's, and may quote the mail."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await aiosmtplib.send(
+                    mail,
+                    sender=sender.addr_spec,
+                    recipients=[to],
+                    hostname=relay.host,
+                    port=relay.port,
+                    username=relay.user or None,
+                    password=relay.password or None,
+                    use_tls=relay.is_tls,
+                    start_tls=relay.is_starttls,
+                    tls_context=self._tls,
+                    local_hostname=socket.gethostname(),
+                    timeout=self._timeout,
+                )
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            return error.recipients[0]
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+            return error
+        return None
+
+
+def _is_passing(error: Exception, status: int | None) -> bool:
+    """Say whether trying again may help."""
+    if status is not None:
+        return status < _PERMANENT
+    return not isinstance(error, (aiosmtplib.SMTPNotSupported, ValueError))
+
+
+def _written(sender: Address, to: str, subject: str, text: str) -> EmailMessage | None:
+    """Write a mail; None when the address is none. No header ends early: what does not print becomes a space."""
+    mail = EmailMessage(policy=_POLICY)
+    try:
+        to_header = Address(addr_spec=to)
+        to.encode("ascii")
+    except (MessageError, ValueError, IndexError):
+        return None
+    mail["From"] = sender
+    mail["To"] = to_header
+    mail["Subject"] = " ".join("".join(each if each.isprintable() else " " for each in subject).split())
+    mail["Date"] = format_datetime(now())
+    mail["Message-ID"] = make_msgid(domain=sender.domain)
+    # Nobody's absence note should answer it (RFC 3834).
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(text)
+    return mail

@@ -1,0 +1,1 @@
+"""A tenant's policies, as the services that enforce them read them."""

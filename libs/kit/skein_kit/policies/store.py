@@ -1,0 +1,110 @@
+"""The rules that a tenant remembers by, as the services that remember read them: defaults, and what was changed."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from skein_kit.database.named_queries import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database, Transaction
+
+# A change holds after so many seconds at the latest, as UpdatePolicy promises.
+REMEMBER_SECONDS = 1.0
+_MAX_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """The rules of one tenant; each default is the one that holds until the tenant says otherwise."""
+
+    decay_days: int = 30
+    max_inferred_edges: int = 360
+    min_link_suggestion_score: float = 0.25
+    retention_days: int = 3650
+    private_mode: bool = True
+    snapshot_retention: int = 50
+    path_max_hops: int = 5
+    subgraph_default_radius: int = 2
+    # "dynamic" or "weighted".
+    importance_formula: str = "dynamic"
+    # None: every type is accepted.
+    memory_types: tuple[str, ...] = ()
+    # An access that cannot be recorded is refused.
+    audit_strict: bool = False
+    # The record of searches keeps their words instead of a hash.
+    audit_query_text: bool = False
+    # Sessions end after so many minutes without a message; 0: never.
+    session_idle_minutes: int = 0
+    # What was not changed for so many days goes to cold storage; 0: never.
+    archive_days: int = 0
+    # Failed deliveries in a row after which a watch is switched off.
+    watch_max_failures: int = 20
+    # Whether a level that is full moves its least important memories down.
+    levels_capped: bool = False
+    capacity_strategic: int = 100
+    capacity_tactical: int = 500
+    capacity_operational: int = 2000
+    capacity_contextual: int = 5000
+    # The text search configuration that words are stemmed by, when an item is stored and when it is looked for.
+    search_language: str = "english"
+    # How the signals of a search become one order: "scores" or "ranks".
+    recall_fusion: str = "scores"
+    # Weights of signals, where they are not the default ones; JSON text of an object.
+    recall_weights: str = "{}"
+    # Hours after its expire_time at which a memory is erased.
+    expiry_grace_hours: int = 24
+
+
+DEFAULT = Policy()
+_shared: WeakKeyDictionary[Database, Policies] = WeakKeyDictionary()
+_NAMES = tuple(field.name for field in fields(Policy))
+
+
+def policies_of(database: Database) -> Policies:
+    """Return the policies as whoever uses this database remembers them together."""
+    if database not in _shared:
+        _shared[database] = Policies()
+    return _shared[database]
+
+
+class Policies:
+    """The policies of tenants, each remembered for a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Remember by this clock."""
+        self._query = Queries.of("skein_kit")["read_policy"]
+        self._clock = clock
+        # What a replica showed counts for what replicas answer, and for nothing that the primary does.
+        self._known: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
+
+    def known(self, tenant_id: UUID) -> Policy | None:
+        """Return a tenant's policy if it was read in the last second."""
+        key = (tenant_id, False)
+        policy, until = self._known.get(key, (DEFAULT, 0.0))
+        return policy if key in self._known and self._clock() < until else None
+
+    async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
+        """Return the policy of the transaction's tenant; a round trip at most every second."""
+        at = self._clock()
+        key = (tenant_id, tx.database.follows)
+        known, until = self._known.get(key, (DEFAULT, at))
+        if at < until:
+            return known
+        row = await tx.row(self._query, tenant_id=tenant_id)
+        given = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
+        if "memory_types" in given:
+            given["memory_types"] = tuple(given["memory_types"])
+        policy = Policy(**given)
+        self._known[key] = (policy, at + REMEMBER_SECONDS)
+        self._known.move_to_end(key)
+        if len(self._known) > _MAX_REMEMBERED:
+            self._known.popitem(last=False)
+        return policy

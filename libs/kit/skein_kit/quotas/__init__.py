@@ -1,0 +1,1 @@
+"""A tenant's quotas: rows are counted as they come and go."""

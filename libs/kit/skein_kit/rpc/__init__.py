@@ -1,0 +1,1 @@
+"""Answering and making calls: servers, channels, interceptors, pagination, streams."""

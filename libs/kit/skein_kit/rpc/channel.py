@@ -1,0 +1,412 @@
+"""Calls to other services: a socket, or a function call when the service runs in this process.
+
+Either way the caller's signed identity, request id, trace and remaining time go along, and the same interceptors run on
+the other side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+from opentelemetry import trace as otel
+from opentelemetry.semconv._incubating.attributes import rpc_attributes
+from opentelemetry.semconv.attributes import error_attributes, server_attributes
+from opentelemetry.trace import SpanKind
+
+from skein_kit import errors
+from skein_kit.calls.call import (
+    ADDRESS_KEY,
+    AGENT_KEY,
+    AUTHORIZATION_KEY,
+    CLAIMED_AGENT_KEY,
+    CLAIMED_SESSION_KEY,
+    HOPS_KEY,
+    IN_PROCESS,
+    REQUEST_ID_KEY,
+    Call,
+    Ended,
+    current,
+    trailing,
+)
+from skein_kit.calls.database_revision import MIN_REVISION_KEY, REVISION_KEY, text
+from skein_kit.rpc.streaming import piped
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import TRACING, inject
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from pathlib import Path
+
+    from skein_kit.rpc.interceptors import Handler, Method
+    from skein_kit.tls.mutual_tls import Material, Mutual
+
+# Time for a call made in the background without a limit of its own.
+BACKGROUND_SECONDS = 30.0
+OPTIONS = (
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    # A connection whose other end is gone without a word is noticed within 32 seconds, and made anew; less would take a
+    # busy process for one that is gone. The third counts: a ping of gRPC's own that is under way stands in for one of
+    # these, and would be waited for a minute.
+    ("grpc.keepalive_time_ms", 12_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.lb_policy_name", "round_robin"),
+    # The proxy that http_proxy names is the way out of the network; services call one another inside of it.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+# Calls go to replicas that say that they serve, so one that leaves off loses none.
+_BY_HEALTH = ("grpc.service_config", '{"healthCheckConfig": {"serviceName": ""}}')
+
+
+_SECURE = "https://"
+# Streams go on for so long after the certificates have changed.
+_RETIRING_SECONDS = 3600.0
+_COMPLAINT_SECONDS = 30.0
+_COMPLAINT_LENGTH = 500
+LocalMethods = dict[str, "tuple[Method, Handler]"]
+
+log = logs.get("skein")
+
+
+class Channel:
+    """What a generated stub needs of a channel, over a socket or in process, to send one message to a method."""
+
+    def __init__(
+        self,
+        target: Callable[[], str],
+        local: LocalMethods,
+        *,
+        ca_file: Path | None = None,
+        by_health: bool = True,
+        mutual: Mutual | None = None,
+    ) -> None:
+        """Reach `target()`, asked at the first use, for every method that is not in `local`.
+
+        Not `by_health`: calls go to a service also when it says that it does not serve.
+        It is "host:port", or "https://host:port" for TLS; `ca_file` then says whose certificates are good. `mutual`: it
+        is TLS in any case, and each side shows its certificate to the other.
+        """
+        self._target = target
+        self._local = local
+        self._ca_file = ca_file
+        self._options = (*OPTIONS, _BY_HEALTH) if by_health else OPTIONS
+        self._mutual = mutual
+        self._remote: aio.Channel | None = None
+        # What the channel shows to the other side.
+        self._material: Material | None = None
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._complained = -math.inf
+
+    def unary_unary(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        **_: object,
+    ) -> Outgoing:
+        """Return a callable for one method."""
+        return Outgoing(self, method, request_serializer, response_deserializer)
+
+    def unary_stream(
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes] | None = None,
+        response_deserializer: Callable[[bytes], Any] | None = None,
+        **_: object,
+    ) -> OutgoingStream:
+        """Return a callable for one method that answers with a stream."""
+        return OutgoingStream(self, method, request_serializer, response_deserializer)
+
+    @property
+    def target(self) -> str:
+        """Return "host:port" of the socket."""
+        return self._target().removeprefix(_SECURE)
+
+    @property
+    def remote(self) -> aio.Channel:
+        """Return the socket's channel, opened at the first use, and anew when the certificates have changed."""
+        material = None if self._mutual is None else self._mutual.material
+        if self._remote is not None and material is self._material:
+            return self._remote
+        if self._remote is not None:
+            # What is in flight is finished over the old connections.
+            task = asyncio.get_running_loop().create_task(_retired(self._remote))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+        self._material = material
+        if material is not None:
+            credentials = grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
+            self._remote = aio.secure_channel(self.target, credentials, options=self._options)
+        elif self._target().startswith(_SECURE):
+            roots = None if self._ca_file is None else self._ca_file.read_bytes()
+            self._remote = aio.secure_channel(self.target, grpc.ssl_channel_credentials(roots), options=self._options)
+        else:
+            self._remote = aio.insecure_channel(self.target, options=self._options)
+        return self._remote
+
+    def failed(self, error: aio.AioRpcError) -> None:
+        """Say, now and then, why a service is not reached over TLS: nobody else sees what the handshake came to."""
+        if self._mutual is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
+            return
+        now = time.monotonic()
+        if now - self._complained >= _COMPLAINT_SECONDS:
+            self._complained = now
+            log.warning("mtls_peer_unreachable", peer=self.target, why=(error.details() or "")[:_COMPLAINT_LENGTH])
+
+    def local(self, path: str) -> tuple[Method, Handler] | None:
+        """Return the method if its service runs here."""
+        return self._local.get(path)
+
+    async def close(self) -> None:
+        """Close the socket, if it was opened."""
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        if self._remote is not None:
+            await self._remote.close()
+
+
+async def _retired(channel: aio.Channel) -> None:
+    try:
+        await channel.close(_RETIRING_SECONDS)
+    finally:
+        # Cut off in its waiting, it would leave the connections open.
+        await channel.close()
+
+
+class Outgoing:
+    """One method of another service. Calling it returns the response or raises grpc's AioRpcError."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        path: str,
+        serializer: Callable[[Any], bytes] | None,
+        deserializer: Callable[[bytes], Any] | None,
+    ) -> None:
+        """Without a serializer requests are bytes, without a deserializer responses are."""
+        self._channel = channel
+        self._path = path
+        self._serializer = serializer
+        self._deserializer = deserializer
+        self._remote: Any = None
+        # The channel that it was made of.
+        self._opened: aio.Channel | None = None
+
+    async def __call__(
+        self,
+        request: Any,
+        *,
+        timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **_: object,
+    ) -> Any:
+        """Call within the time left of the call being answered, or `timeout` if that is shorter."""
+        call = current()
+        seconds = _limit(call, timeout)
+        headers = _headers(call, metadata)
+        if not TRACING.on:
+            return await self._send(request, headers, seconds)
+        with TRACING.tracer.start_as_current_span(
+            self._path[1:],
+            kind=SpanKind.CLIENT,
+            attributes=self._attributes(),
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            inject(headers)
+            try:
+                response = await self._send(request, headers, seconds)
+            except BaseException as error:
+                code = error.code() if isinstance(error, aio.AioRpcError) else grpc.StatusCode.CANCELLED
+                span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, code.name)
+                span.set_attribute(error_attributes.ERROR_TYPE, code.name)
+                span.set_status(otel.StatusCode.ERROR)
+                raise
+            span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, "OK")
+            return response
+
+    def _attributes(self) -> dict[str, str | int]:
+        attributes: dict[str, str | int] = {
+            rpc_attributes.RPC_SYSTEM_NAME: "grpc",
+            rpc_attributes.RPC_METHOD: self._path[1:],
+        }
+        if self._channel.local(self._path) is None:
+            host, _, port = self._channel.target.rpartition(":")
+            attributes[server_attributes.SERVER_ADDRESS] = host
+            if port.isdecimal():
+                attributes[server_attributes.SERVER_PORT] = int(port)
+        return attributes
+
+    async def _send(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
+        local = self._channel.local(self._path)
+        if local is None:
+            return await self._over_socket(request, headers, seconds)
+        method, handler = local
+        if self._serializer is not None and method.deserializer is None:
+            request = self._serializer(request)
+        outer = current()
+        deadline = asyncio.get_running_loop().time() + seconds
+        call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
+        try:
+            response = await handler(request, call)
+        except Ended as ended:
+            raise _raised(ended) from None
+        finally:
+            if outer is not None:
+                outer.saw(call.revision)
+        if self._deserializer is None and method.serializer is not None:
+            return method.serializer(response)
+        if self._deserializer is not None and method.serializer is None:
+            return self._deserializer(response)
+        return response
+
+    async def _over_socket(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
+        channel = self._channel.remote
+        if self._opened is not channel:
+            self._opened = channel
+            self._remote = channel.unary_unary(
+                self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
+            )
+        outer = current()
+        sent = self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
+        try:
+            response = await sent
+        except aio.AioRpcError as error:
+            self._channel.failed(error)
+            if outer is not None:
+                outer.saw(_revision(error.trailing_metadata()))
+            raise
+        if outer is not None:
+            outer.saw(_revision(await sent.trailing_metadata()))
+        return response
+
+
+class OutgoingStream:
+    """One method of another service that answers with a stream, cancelled there when it is closed here."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        path: str,
+        serializer: Callable[[Any], bytes] | None,
+        deserializer: Callable[[bytes], Any] | None,
+    ) -> None:
+        """Without a serializer requests are bytes, without a deserializer messages are."""
+        self._channel = channel
+        self._path = path
+        self._serializer = serializer
+        self._deserializer = deserializer
+        self._remote: Any = None
+        # The channel that it was made of.
+        self._opened: aio.Channel | None = None
+
+    async def __call__(
+        self,
+        request: Any,
+        *,
+        timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **_: object,
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the messages, or raise grpc's AioRpcError; the deadline is that of the call being answered, if any."""
+        call = current()
+        own = None if call is None else call.deadline
+        at = asyncio.get_running_loop().time()
+        ends = [time for time in (own, None if timeout is None else at + timeout) if time is not None]
+        headers = _headers(call, metadata)
+        if TRACING.on:
+            inject(headers)
+        async with aclosing(self._sent(request, headers, min(ends, default=None))) as sent:
+            async for message in sent:
+                yield message
+
+    async def _sent(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
+        local = self._channel.local(self._path)
+        if local is None:
+            channel = self._channel.remote
+            if self._opened is not channel:
+                self._opened = channel
+                self._remote = channel.unary_stream(
+                    self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
+                )
+            seconds = None if deadline is None else deadline - asyncio.get_running_loop().time()
+            remote = self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
+            try:
+                async for message in remote:
+                    yield message
+            except aio.AioRpcError as error:
+                self._channel.failed(error)
+                raise
+            finally:
+                remote.cancel()
+            return
+        method, handler = local
+        if self._serializer is not None and method.deserializer is None:
+            request = self._serializer(request)
+        call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
+        try:
+            async with aclosing(piped(handler, request, call)) as messages:
+                async for message in messages:
+                    if self._deserializer is None and method.serializer is not None:
+                        yield method.serializer(message)
+                    elif self._deserializer is not None and method.serializer is None:
+                        yield self._deserializer(message)
+                    else:
+                        yield message
+        except Ended as ended:
+            raise _raised(ended) from None
+
+
+def _revision(metadata: Any) -> int:
+    """Return the revision that an answer tells; 0 when it tells none."""
+    return next((int(value, 16) for key, value in metadata or () if key == REVISION_KEY), 0)
+
+
+def _headers(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what goes along with a call that is made on behalf of another."""
+    headers = dict(metadata or {})
+    if call is not None:
+        headers.setdefault(REQUEST_ID_KEY, call.request_id)
+        if call.has_turn or call.hops:
+            headers[HOPS_KEY] = str(call.hops + 1)
+        if call.client_address:
+            headers.setdefault(ADDRESS_KEY, call.client_address)
+        if call.user_agent:
+            headers.setdefault(AGENT_KEY, call.user_agent)
+        if call.claimed_agent_id:
+            headers.setdefault(CLAIMED_AGENT_KEY, call.claimed_agent_id)
+        if call.claimed_session_id:
+            headers.setdefault(CLAIMED_SESSION_KEY, call.claimed_session_id)
+        if call.min_revision is not None:
+            headers[MIN_REVISION_KEY] = text(max(call.min_revision, call.revision))
+        if call.token:
+            headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
+    return headers
+
+
+def _limit(call: Call | None, timeout: float | None) -> float:
+    left = call.remaining() if call is not None else BACKGROUND_SECONDS
+    if timeout is None:
+        return BACKGROUND_SECONDS if left is None else left
+    return timeout if left is None else min(left, timeout)
+
+
+def _raised(ended: Ended) -> aio.AioRpcError:
+    return aio.AioRpcError(
+        errors.code_of(ended.status),
+        aio.Metadata(),
+        aio.Metadata(*trailing(ended.status)),
+        details=ended.status.message,
+    )

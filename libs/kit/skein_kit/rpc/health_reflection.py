@@ -1,0 +1,206 @@
+"""Health and reflection: gRPC's own services, which answer without a credential and are bounded for that reason.
+
+grpc's own implementations wait for a message as long as the connection lasts, and keep as many streams as are opened.
+The health service among them writes to a watcher while it keeps all others from hearing of a change, so that one that
+does not read stops them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
+from grpc_health.v1 import health, health_pb2
+from grpc_reflection.v1alpha import _base, reflection, reflection_pb2
+
+from skein_kit.admission.call_slots import CallSlots, SlotsFull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Context = aio.ServicerContext[bytes, bytes]
+
+# Clients that follow a service's health on one connection, and on all: a client needs one stream.
+MOST_WATCHES_OF_CONNECTION = 8
+MOST_WATCHES = 2_048
+# Streams of reflection, which people use; an answer that is not read holds some 100 KB.
+MOST_REFLECTIONS_OF_CONNECTION = 4
+_MOST_REFLECTIONS = 64
+# Checks of one connection at a time, and of all: each lasts as long as its message is on the way.
+_MOST_CHECKS_OF_CONNECTION = 64
+# The name of a service or a symbol is shorter.
+_MOST_REQUEST_BYTES = 1_024
+# Different questions whose answers are kept: about as many as there are services and files.
+_KEPT_ANSWERS = 64
+
+_HEALTH = f"/{health.SERVICE_NAME}/"
+_REFLECTION = f"/{reflection.SERVICE_NAME}/"
+
+
+class Health:
+    """The health statuses of one port's services, and the streams that watch them."""
+
+    def __init__(self) -> None:
+        """Begin without any service."""
+        self._statuses: dict[str, int] = {}
+        self._changed = asyncio.Event()
+        self._is_shutting_down = False
+        self._is_closed = False
+
+    def set_status(self, names: Iterable[str], *, serving: bool) -> None:
+        """Set the status of the services by these names; after the shutdown began, a call has no effect."""
+        if self._is_shutting_down:
+            return
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        self._statuses.update(dict.fromkeys(names, status))
+        self._notify()
+
+    def begin_shutdown(self) -> None:
+        """Set all services to NOT_SERVING for good."""
+        self.set_status(list(self._statuses), serving=False)
+        self._is_shutting_down = True
+
+    def close(self) -> None:
+        """End the watch streams, which would delay the server's stop."""
+        self._is_closed = True
+        self._notify()
+
+    @property
+    def all(self) -> Mapping[str, int]:
+        """Return the status of each service by its name."""
+        return self._statuses
+
+    def status(self, name: str) -> int | None:
+        """Return a service's status; None for one that is not known."""
+        return self._statuses.get(name)
+
+    async def follow(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
+        """Write the status of a service, and again after each change, until `close`."""
+        last: int | None = None
+        while not self._is_closed:
+            changed = self._changed
+            now = self._statuses.get(name, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+            if now != last:
+                await write(now)
+                last = now
+            # What changed while it was written has set this event already.
+            await changed.wait()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class OpenServices(grpc.GenericRpcHandler):
+    """Brings calls of health and reflection from the socket to what answers them."""
+
+    def __init__(self, health_: Health, names: Iterable[str], *, message_seconds: float) -> None:
+        """Show services by these names; a call whose next message does not come in so many seconds ends."""
+        self._health = health_
+        self._reflection = _Reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME])
+        self._message_seconds = message_seconds
+        self._watches = CallSlots(of_connection=MOST_WATCHES_OF_CONNECTION, in_all=MOST_WATCHES)
+        self._reflections = CallSlots(of_connection=MOST_REFLECTIONS_OF_CONNECTION, in_all=_MOST_REFLECTIONS)
+        self._checks = CallSlots(of_connection=_MOST_CHECKS_OF_CONNECTION, in_all=MOST_WATCHES)
+        self._handlers = {
+            f"{_HEALTH}Check": self._handler(self._check, self._checks),
+            f"{_HEALTH}List": self._handler(self._list, self._checks),
+            f"{_HEALTH}Watch": self._handler(self._watch, self._watches),
+            f"{_REFLECTION}ServerReflectionInfo": self._handler(self._reflect, self._reflections),
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        return self._handlers.get(str(handler_call_details.method))
+
+    def _handler(
+        self, method: Callable[[Context], Awaitable[None]], slots: CallSlots
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
+        async def answer(_messages: object, context: Context) -> None:
+            try:
+                with slots.taken_by(context.peer()):
+                    await method(context)
+            except SlotsFull:
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many of these calls are open; end one")
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    async def _check(self, context: Context) -> None:
+        request = await self._read_name(context)
+        status = self._health.status(request)
+        if status is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
+        await context.write(_response(status))
+
+    async def _list(self, context: Context) -> None:
+        await self._read(context)
+        statuses = {name: health_pb2.HealthCheckResponse(status=status) for name, status in self._health.all.items()}
+        messages: Any = health_pb2
+        await context.write(messages.HealthListResponse(statuses=statuses).SerializeToString())
+
+    async def _watch(self, context: Context) -> None:
+        name = await self._read_name(context)
+        await self._health.follow(name, lambda status: context.write(_response(status)))
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the service shuts down")
+
+    async def _reflect(self, context: Context) -> None:
+        while (question := await self._read(context, is_last_allowed=True)) is not None:
+            await context.write(self._reflection.answer(question))
+
+    async def _read_name(self, context: Context) -> str:
+        message = await self._read(context)
+        try:
+            return str(health_pb2.HealthCheckRequest.FromString(message or b"").service)
+        except DecodeError:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this is no message of the method")
+            raise
+
+    async def _read(self, context: Context, *, is_last_allowed: bool = False) -> bytes | None:
+        """Return the next message; None where there is none and none is needed."""
+        try:
+            async with asyncio.timeout(self._message_seconds):
+                message: Any = await context.read()
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the message did not come in time")
+        if message is aio.EOF:
+            if is_last_allowed:
+                return None
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is missing")
+        if len(message) > _MOST_REQUEST_BYTES:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is too large")
+        return bytes(message)
+
+
+class _Reflection(_base.BaseReflectionServicer):
+    """grpc's answers, which depend on nothing but the question: each is made once."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self.answer = lru_cache(maxsize=_KEPT_ANSWERS)(self._answer)
+
+    def _answer(self, question: bytes) -> bytes:
+        try:
+            request = reflection_pb2.ServerReflectionRequest.FromString(question)
+        except DecodeError:
+            request = reflection_pb2.ServerReflectionRequest()
+        kind = request.WhichOneof("message_request")
+        if kind is not None:
+            extension = request.file_containing_extension
+            arguments = {
+                "file_containing_extension": (extension.containing_type, extension.extension_number),
+                "list_services": (),
+            }.get(kind, (getattr(request, kind),))
+            found = getattr(self, f"_{kind}")(request, *arguments)
+        else:
+            code, words = grpc.StatusCode.INVALID_ARGUMENT.value
+            said = reflection_pb2.ErrorResponse(error_code=code, error_message=words)
+            found = reflection_pb2.ServerReflectionResponse(error_response=said, original_request=request)
+        return bytes(found.SerializeToString())
+
+
+def _response(status: int) -> bytes:
+    return bytes(health_pb2.HealthCheckResponse(status=status).SerializeToString())

@@ -1,0 +1,125 @@
+"""What fits an answer, and page tokens: where a list goes on, bound to the tenant and to the question asked."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein_kit.calls.call import current
+from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailable
+from skein_kit.json_values import fields
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from uuid import UUID
+
+Item = TypeVar("Item", bound=Message)
+
+DEFAULT_PAGE_SIZE = 50
+# An answer ends early rather than outgrow what a client takes by default (4 MiB).
+PAGE_BYTES = 3 * 1024 * 1024
+# Of a place in a list that is known whole.
+_MOST_DIGITS = 6
+# A short list that is asked for without a size comes whole.
+WHOLE = 1000
+_PAGING_FIELDS = ("page_token", "page_size")
+# The services whose lists have pages; their roles may read the key.
+SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
+# Of an HMAC-SHA256.
+_SIGNATURE_BYTES = 16
+
+
+def page_size(asked: int) -> int:
+    """Return the size to use for the size that was asked (0 means the default)."""
+    return asked or DEFAULT_PAGE_SIZE
+
+
+def fitting(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
+    """Return those of the first items that fit one answer `beside` so many bytes; if there are none, at least one."""
+    found: list[Item] = []
+    taken = beside
+    for item in items:
+        taken += item.ByteSize()
+        if (found or beside) and taken > PAGE_BYTES:
+            break
+        found.append(item)
+    return found
+
+
+def page_of(
+    items: Sequence[Item], key: Callable[[Item], str], request: Message, tenant_id: UUID | None, *, size: int
+) -> tuple[list[Item], str]:
+    """Return the page of a short list that a request asks for, and the token of the next one; empty for none.
+
+    The list is known whole and its order is stable. It goes on after the item that the page before ended with, or at
+    its place where that item is gone. A page ends early rather than outgrow an answer. Raises PageTokenInvalid.
+    """
+    token: str = request.page_token  # type: ignore[attr-defined]  # Every list has one.
+    start = 0
+    if (place := read_token(token, tenant_id, request)) is not None:
+        if len(place) != 2 or not place[1].isdecimal() or len(place[1]) > _MOST_DIGITS:  # noqa: PLR2004
+            raise PageTokenInvalid
+        start = next((index + 1 for index, item in enumerate(items) if key(item) == place[0]), int(place[1]))
+    page = fitting(items[start : start + size])
+    end = start + len(page)
+    if end >= len(items):
+        return page, ""
+    return page, write_token([key(page[-1]), str(end - 1)], tenant_id, request)
+
+
+def must_fit(response: Message) -> None:
+    """Refuse, before the work is committed, an answer that is too large to be taken: its caller would not learn of it.
+
+    An answer that repeats what it stored says more than the request did. One that is too large says free JSON as text
+    alone. Raises MessageTooLarge.
+    """
+    fields.fit(response, MAX_MESSAGE_BYTES)
+    if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
+        raise MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
+
+
+def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str] | None:
+    """Return the place that a token names, None for the first page.
+
+    Raises PageTokenInvalid for a token that this cluster did not make for this tenant, caller, method and question.
+    """
+    if not token:
+        return None
+    try:
+        signed = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError:
+        raise PageTokenInvalid from None
+    signature, text = signed[:_SIGNATURE_BYTES], signed[_SIGNATURE_BYTES:]
+    if not hmac.compare_digest(signature, _signature(text, tenant_id, request)):
+        raise PageTokenInvalid
+    return [str(part) for part in json.loads(text)]
+
+
+def write_token(place: list[str], tenant_id: UUID | None, request: Message) -> str:
+    """Return the token of the page that starts after `place`, signed: nothing else can be read by it."""
+    text = json.dumps(place, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_signature(text, tenant_id, request) + text).decode("ascii")
+
+
+def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
+    """Sign a place with the cluster's key, for the call at hand."""
+    call = current()
+    if call is None or not call.handle_key:
+        raise ServiceUnavailable
+    question = type(request)()
+    question.CopyFrom(request)
+    for name in _PAGING_FIELDS:
+        question.ClearField(name)
+    # One question may have its free JSON as a message over gRPC and as text too over HTTP.
+    fields.canonical(question)
+    principal = "" if call.caller is None else call.caller.principal
+    parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
+    signed = hmac.new(call.handle_key, digestmod="sha256")
+    for part in (*(part.encode() for part in parts), question.SerializeToString(deterministic=True), text):
+        signed.update(len(part).to_bytes(8, "big") + part)
+    return signed.digest()[:_SIGNATURE_BYTES]

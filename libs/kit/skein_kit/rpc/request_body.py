@@ -1,0 +1,119 @@
+"""Request bodies: read after the caller is identified, and counted in a memory budget until they are parsed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skein_kit import errors
+from skein_kit.admission.body_memory import (
+    ANONYMOUS_BODIES,
+    INTERNAL_ANONYMOUS_BODIES,
+    INTERNAL_KNOWN_BODIES,
+    KNOWN_BODIES,
+)
+from skein_kit.network.source_network import network_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from skein_kit.admission.body_memory import Reservation
+    from skein_kit.calls.call import Call
+
+    Handler = Callable[[Any, Call], Awaitable[Any]]
+
+# Larger messages are refused with a reason; gRPC's own limit lies above.
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+# Nothing that is sent before it is known who calls is longer.
+MAX_ANONYMOUS_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Body:
+    """A request body that is still arriving."""
+
+    # Reads the whole body and returns its bytes; refuses a body beyond the limit, before it arrives where possible.
+    read: Callable[[int], Awaitable[bytes]]
+    # The most memory that the body takes while it arrives.
+    size: int
+    # Whether `read` takes no more memory than its limit.
+    stops: bool = False
+    # Whether the call comes from another service of the cluster.
+    is_internal: bool = False
+    # Turns the bytes into a message, which may take long; None: they stay bytes.
+    parse: Callable[[bytes], Awaitable[Any]] | None = None
+
+
+class CompleteBody:
+    """The bytes of a request, which count in a memory budget until they are parsed or released."""
+
+    def __init__(
+        self, content: bytes, reservation: Reservation, parse: Callable[[bytes], Awaitable[Any]] | None = None
+    ) -> None:
+        """Own the reservation of the content."""
+        self._content: bytes | None = content
+        self._parse = parse
+        self.size = len(content)
+        self.reservation = reservation
+
+    @property
+    def content(self) -> bytes:
+        """Return the bytes, which are gone once they are parsed."""
+        if self._content is None:
+            message = "the body was parsed before"
+            raise RuntimeError(message)
+        return self._content
+
+    async def message(self) -> Any:
+        """Return the parsed message, or the bytes when nothing parses them here, and release the reservation.
+
+        Only the first call has a result.
+        """
+        content, self._content = self.content, None
+        with self.reservation:
+            return content if self._parse is None else await self._parse(content)
+
+
+def body(handler: Handler) -> Handler:
+    """Read a request that is still arriving, before it waits for its turn; its bytes count until they are parsed."""
+
+    async def answer(request: Any, call: Call) -> Any:
+        if not isinstance(request, Body):
+            return await handler(request, call)
+        complete = await read_body(request, call)
+        with complete.reservation:
+            return await handler(complete, call)
+
+    return answer
+
+
+async def read_body(request: Body, call: Call) -> CompleteBody:
+    """Read a request within the budget of its caller; the result's reservation must be released.
+
+    Raises Overloaded and AnonymousMessageTooLarge.
+    """
+    caller = call.caller
+    if caller is not None:
+        known = INTERNAL_KNOWN_BODIES if request.is_internal else KNOWN_BODIES
+        async with known.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
+            message = await request.read(MAX_MESSAGE_BYTES)
+            return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
+    size = min(request.size, MAX_ANONYMOUS_BYTES) if request.stops else request.size
+    anonymous = INTERNAL_ANONYMOUS_BODIES if request.is_internal else ANONYMOUS_BODIES
+    async with anonymous.reserve(network_of(call.client_address or call.peer_address), size) as arrival:
+        message = await request.read(MAX_ANONYMOUS_BYTES)
+        if len(message) <= MAX_ANONYMOUS_BYTES:
+            return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
+        # The frames of an error may live on for a while; the message must not.
+        del message
+        raise too_large(MAX_ANONYMOUS_BYTES)
+
+
+def _kept_bytes(request: Body, message: bytes) -> int:
+    """Return the bytes that a complete body keeps; none for internal calls, whose callers have had a turn."""
+    return 0 if request.is_internal else len(message)
+
+
+def too_large(limit: int) -> errors.MessageTooLarge:
+    """Return the refusal of a message beyond one of the two limits."""
+    return (errors.AnonymousMessageTooLarge if limit == MAX_ANONYMOUS_BYTES else errors.MessageTooLarge)(limit=limit)

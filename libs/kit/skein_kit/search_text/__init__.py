@@ -1,0 +1,1 @@
+"""Rows of the search index that several services write or read: documents, postings, vectors."""

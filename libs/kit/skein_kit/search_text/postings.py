@@ -1,0 +1,189 @@
+"""The search index's rows of an item: the one place that makes them, for memories and messages alike.
+
+The owner of an item calls this in the transaction that writes the item, so that an item is found by its words the
+moment it is committed, and is gone from search the moment its deletion is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from skein_kit.database import batch_insert
+from skein_kit.database.batch_insert import Rows
+from skein_kit.database.named_queries import FEW_ROWS, Queries
+from skein_kit.ids import new_id, now
+from skein_kit.policies.store import policies_of
+from skein_kit.search_text import text_features, vector_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.search_text.vector_columns import Space
+
+# Longer terms are data, not words, and a B-tree key has its limit.
+MAX_TERM_CHARACTERS = 200
+# Postgres refuses a text vector beyond 1 MiB; the longest content allowed stays far below.
+_QUERIES = Queries.of("skein_kit")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """What the index knows of an item."""
+
+    item_id: UUID
+    kind: Literal["memory", "message"]
+    # Everything that is searched: title, key, content.
+    text: str
+    revision: int = 1
+    type: str | None = None
+    scope: str | None = None
+    source: str | None = None
+    key: str | None = None
+    importance: float | None = None
+    agent_id: str | None = None
+    subject_id: str | None = None
+    session_id: str | None = None
+    expire_time: datetime | None = None
+    # The vector of its text, of unit length, where the caller brought one; else it is made later.
+    embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+
+
+async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, along: Sequence[Rows] = ()) -> None:
+    """Add items to the index: one statement reads their terms, another writes what is written of a single item.
+
+    `along` are rows that the first one takes along: the items themselves. A new document is pending, its vectors still
+    to be made, unless it brought one and no other model follows. An item that is in the index already must be removed
+    first. Raises DimensionsMismatch for a vector that the model in force does not take.
+    """
+    if not documents:
+        await batch_insert.insert(tx, tenant_id, along)
+        return
+    space = await _space(tx, documents)
+    language = (await policies_of(tx.database).of(tx, tenant_id)).search_language
+    terms: list[list[tuple[str, int]]] = [[] for _ in documents]
+    texts = [document.text for document in documents]
+    for place, lexeme, frequency in await batch_insert.insert_and_read(
+        tx, tenant_id, along, _QUERIES["analyse"], texts=texts, language=language
+    ):
+        terms[place - 1].append((lexeme, frequency))
+    lengths = [sum(frequency for _, frequency in counted) for counted in terms]
+    kept = [
+        _document(document, length)
+        | {"pending": document.embedding is None or (space is not None and space.is_followed(tenant_id))}
+        for document, length in zip(documents, lengths, strict=True)
+    ]
+    brought = [(one.item_id, one.kind, [one.embedding]) for one in documents if one.embedding is not None]
+    listed = [
+        {"term": term, "kind": document.kind, "item_id": document.item_id, "frequency": frequency, "length": length}
+        for document, counted, length in zip(documents, terms, lengths, strict=True)
+        for term, frequency in counted
+        if len(term) <= MAX_TERM_CHARACTERS
+    ]
+    shared = ("kind", "item_id", "length") if len(documents) == 1 else ()
+    await batch_insert.insert(
+        tx,
+        tenant_id,
+        [
+            Rows(_QUERIES["insert_documents"], kept),
+            *([] if space is None else [vector_columns.rows(space.table_name, brought)]),
+            *([] if space is None else [vector_columns.origins(space.model, [item_id for item_id, _, _ in brought])]),
+            # As many as go together, and the others after them.
+            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=shared),
+            Rows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
+        ],
+    )
+
+
+async def remove(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
+    """Take items out of the index, with their postings and vectors; ids that are not there are passed over."""
+    if item_ids:
+        gone = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _depart(tx, tenant_id, gone)
+
+
+async def discount(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
+    """Keep the counts right for items that the transaction is about to delete by a statement of its own."""
+    if item_ids:
+        gone = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _depart(tx, tenant_id, gone)
+
+
+async def discount_session(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    """Keep the counts right for a session's messages that the transaction is about to take out of the index."""
+    gone = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
+    await _depart(tx, tenant_id, gone)
+
+
+async def update(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
+    """Change what filters ask of an item whose text is the same as before; say whether it was in the index.
+
+    Its postings and vectors stay, and so does the revision that they were made from.
+    """
+    columns = _document(document, length=0)
+    return bool(
+        await tx.execute(
+            _QUERIES["update_document"],
+            tenant_id=tenant_id,
+            **{name: columns[name] for name in _QUERIES["update_document"].parameters if name != "tenant_id"},
+        )
+    )
+
+
+async def remove_expired(
+    tx: Transaction, tenant_id: UUID, kind: Literal["memory", "message"], *, at: datetime, count: int
+) -> int:
+    """Take up to `count` items that are past their time out of the index; return how many."""
+    query = _QUERIES["delete_expired_documents"]
+    gone = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
+    await _depart(tx, tenant_id, gone)
+    return len(gone)
+
+
+async def _depart(tx: Transaction, tenant_id: UUID, gone: Iterable[asyncpg.Record]) -> None:
+    """Say what left the counts, in rows that nobody waits for; the worker takes it off the sums."""
+    lengths: dict[str, list[int]] = {}
+    for row in gone:
+        if row["counted"]:
+            lengths.setdefault(row["kind"], []).append(row["length"])
+    rows = [
+        {"departure_id": new_id(now()), "kind": kind, "documents": len(all_), "length": sum(all_)}
+        for kind, all_ in lengths.items()
+    ]
+    await tx.insert(_QUERIES["insert_departures"], tenant_id, rows)
+
+
+async def _space(tx: Transaction, documents: Sequence[Document]) -> Space | None:
+    """Return the model that vectors were brought for; None when none were, or no model is in force."""
+    brought = [document.embedding for document in documents if document.embedding is not None]
+    space = await vector_columns.space_of(tx) if brought else None
+    for embedding in brought:
+        vector_columns.must_have(0 if space is None else space.dimensions, embedding)
+    return space
+
+
+def _document(document: Document, length: int) -> dict[str, object]:
+    return {
+        "item_id": document.item_id,
+        "kind": document.kind,
+        "type": document.type,
+        "scope": document.scope,
+        "source": document.source,
+        "key": document.key,
+        "importance": document.importance,
+        "agent_id": document.agent_id,
+        "subject_id": document.subject_id,
+        "session_id": document.session_id,
+        "asks": text_features.asks(document.text),
+        "dated": text_features.tells_time(document.text),
+        "expire_time": document.expire_time,
+        "length": length,
+        "revision": document.revision,
+    }

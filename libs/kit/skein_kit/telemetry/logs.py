@@ -1,0 +1,103 @@
+"""JSON logs: an event and its facts, with request id, trace id and tenant bound. Never content, never a secret."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+from opentelemetry import trace
+
+from skein_kit.calls.call import current
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+    from typing import Any, TextIO
+
+# Without the values of local variables, which hold requests and keys.
+_TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(level: str = "info", stream: TextIO | None = None) -> None:
+    """Send every log line of the process to a stream, by default stderr, as one JSON object."""
+    stream = stream or sys.stderr
+    number = _LEVELS.get(level.lower(), logging.INFO)
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        _call,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _trace_id,
+        structlog.processors.ExceptionRenderer(_traceback),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    # Other people's libraries speak only when something is wrong.
+    root.setLevel(max(number, logging.WARNING))
+
+
+def get(name: str) -> structlog.typing.FilteringBoundLogger:
+    """Return the logger of a service."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(service=name)
+    return logger
+
+
+def _call(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add what finds the call that the line is written for; a call that writes no line pays nothing."""
+    call = current()
+    return event if call is None else {"method": call.path, **call.facts(), **event}
+
+
+def _trace_id(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    span = trace.get_current_span().get_span_context()
+    if span.is_valid:
+        event["trace_id"] = f"{span.trace_id:032x}"
+    return event
+
+
+def _traceback(exc_info: structlog.typing.ExcInfo) -> list[dict[str, Any]]:
+    """Say where it happened and what kind of error it was.
+
+    The words of other people's errors are left out, because they quote values: Postgres names the failing row, a parser
+    the text that it could not read.
+    """
+    stacks = _TRACEBACK(exc_info)
+    _mask(stacks, exc_info[1])
+    return stacks
+
+
+def _mask(stacks: list[dict[str, Any]], error: BaseException | None) -> None:
+    for stack in stacks:
+        stack["exc_value"] = _words(error)
+        stack.pop("exc_notes", None)
+        if isinstance(error, BaseExceptionGroup):
+            for inner, one in zip(stack["exceptions"], error.exceptions, strict=True):
+                _mask(inner, one)
+        error = (error.__cause__ or (None if error.__suppress_context__ else error.__context__)) if error else None
+
+
+def _words(error: BaseException | None) -> str:
+    if isinstance(error, asyncpg.PostgresError):
+        return " ".join(str(fact) for fact in (error.sqlstate, error.table_name, error.constraint_name) if fact)
+    if isinstance(error, OSError):
+        return error.strerror or ""
+    return str(error) if type(error).__module__.startswith("skein_") else ""

@@ -1,0 +1,1 @@
+"""TLS of ports, mutual TLS between services, and when certificates end."""

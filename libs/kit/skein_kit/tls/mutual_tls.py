@@ -1,0 +1,140 @@
+"""TLS between the cluster's own services: each proves with a certificate of one authority that it belongs here.
+
+The files are read again when they change: new connections are made and taken with the new ones, without a restart.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import grpc
+
+from skein_kit.settings import SettingInvalid
+from skein_kit.telemetry import logs
+from skein_kit.tls import certificate_expiry
+from skein_kit.tls.server_tls import loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from skein_kit.settings import ProcessSettings
+
+CERTIFICATE = "SKEIN_MTLS_CERTIFICATE"
+KEY = "SKEIN_MTLS_KEY"
+AUTHORITY = "SKEIN_MTLS_CA"
+# A change of the files is noticed at the first use so long after it.
+_LOOK_SECONDS = 1.0
+
+log = logs.get("skein")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """What the three files hold."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    authority: bytes
+
+    def server(self) -> grpc.ServerCertificateConfiguration:
+        """Return what a server of this material shows and asks for."""
+        return grpc.ssl_server_certificate_configuration(
+            [(self.key, self.certificate)], root_certificates=self.authority
+        )
+
+
+class Mutual:
+    """The files, and what was good in them last."""
+
+    def __init__(
+        self, certificate: Path, key: Path, authority: Path, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Read the files. Raises SettingInvalid naming the setting that is wrong."""
+        self._paths = certificate, key, authority
+        self._clock = clock
+        self._seen = self._stamp()
+        self._material = self._read()
+        certificate_expiry.show_mutual(self._material.certificate, self._material.authority)
+        self._looked = clock()
+
+    @classmethod
+    def of(cls, settings: ProcessSettings) -> Self | None:
+        """Take the three settings, or none of them: None. Raises SettingInvalid."""
+        named = {CERTIFICATE: settings.mtls_certificate, KEY: settings.mtls_key, AUTHORITY: settings.mtls_ca}
+        missing = [name for name, path in named.items() if path is None]
+        if len(missing) == len(named):
+            return None
+        if settings.mtls_certificate is None or settings.mtls_key is None or settings.mtls_ca is None:
+            message = f"{CERTIFICATE}, {KEY} and {AUTHORITY} are needed together: {' and '.join(missing)} is missing."
+            raise SettingInvalid(message)
+        return cls(settings.mtls_certificate, settings.mtls_key, settings.mtls_ca)
+
+    @property
+    def material(self) -> Material:
+        """Return what the files hold: the same object until they change to something good."""
+        now = self._clock()
+        if now - self._looked >= _LOOK_SECONDS:
+            self._looked = now
+            self._look()
+        return self._material
+
+    def server_credentials(self) -> grpc.ServerCredentials:
+        """Return what a server speaks TLS with: only to clients whose certificate is the authority's."""
+        shown = self._material
+
+        def changed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal shown
+            material = self.material
+            if material is shown:
+                return None
+            shown = material
+            return material.server()
+
+        return grpc.dynamic_ssl_server_credentials(
+            shown.server(),
+            changed,  # type: ignore[arg-type]  # None is documented: nothing has changed.
+            require_client_authentication=True,
+        )
+
+    def _look(self) -> None:
+        seen = self._stamp()
+        if seen == self._seen:
+            return
+        # A pair that does not fit may be half of a change: the next look sees the other half.
+        self._seen = seen
+        try:
+            self._material = self._read()
+        except SettingInvalid as invalid:
+            log.error("mtls_files_unusable", why=str(invalid))  # noqa: TRY400 - the sentence says it all.
+        else:
+            certificate_expiry.show_mutual(self._material.certificate, self._material.authority)
+            log.info("mtls_files_changed")
+
+    def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return what tells one state of the files from another; a link that leads elsewhere now is another."""
+        found: list[tuple[int, int, int] | None] = []
+        for path in self._paths:
+            try:
+                status = path.stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(found)
+
+    def _read(self) -> Material:
+        certificate, key, authority = self._paths
+        loaded(certificate, key, settings=(CERTIFICATE, KEY))
+        try:
+            ssl.create_default_context(cafile=authority)
+            return Material(
+                certificate=certificate.read_bytes(), key=key.read_bytes(), authority=authority.read_bytes()
+            )
+        except OSError as error:
+            why = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            message = f"{AUTHORITY} names a file that {why}."
+            raise SettingInvalid(message) from None

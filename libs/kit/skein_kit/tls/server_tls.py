@@ -1,0 +1,81 @@
+"""TLS for the doors that the world uses: one certificate and its key, TLS 1.2 or newer."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn, Self
+
+import grpc
+
+from skein_kit.settings import SettingInvalid
+from skein_kit.tls import certificate_expiry as certificates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CERTIFICATE = "SKEIN_TLS_CERTIFICATE"
+KEY = "SKEIN_TLS_KEY"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tls:
+    """A certificate with what stands between it and its root, and its key, both PEM."""
+
+    certificate: Path
+    key: Path = field(repr=False)
+
+    @classmethod
+    def of(cls, certificate: Path | None, key: Path | None) -> Self | None:
+        """Read both files, or neither: None is no TLS. Raises SettingInvalid naming the setting that is wrong."""
+        if certificate is None and key is None:
+            return None
+        if certificate is None:
+            raise SettingInvalid(f"{CERTIFICATE} is missing: {KEY} alone is no TLS.")
+        if key is None:
+            raise SettingInvalid(f"{KEY} is missing: {CERTIFICATE} alone is no TLS.")
+        found = cls(certificate=certificate, key=key)
+        found.context()
+        return found
+
+    def context(self) -> ssl.SSLContext:
+        """Return what HTTP is served with. Raises SettingInvalid."""
+        return loaded(self.certificate, self.key, settings=(CERTIFICATE, KEY))
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Return what gRPC is served with, as the file is now; it takes TLS 1.2 and 1.3 by itself."""
+        certificate = self.certificate.read_bytes()
+        certificates.show_public(certificate)
+        return grpc.ssl_server_credentials([(self.key.read_bytes(), certificate)])
+
+
+def loaded(certificate: Path, key: Path, *, settings: tuple[str, str]) -> ssl.SSLContext:
+    """Return what a server with this pair serves with. Raises SettingInvalid naming the setting that is wrong."""
+    certificates, keys = settings
+    _pem(certificates, certificate, "CERTIFICATE")
+    _pem(keys, key, "PRIVATE KEY")
+
+    def no_password() -> NoReturn:
+        # Without this, OpenSSL would ask on the terminal.
+        raise SettingInvalid(f"{keys} is encrypted with a password; a service has nobody to ask for it.")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=no_password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise SettingInvalid(f"{keys} is not the key of the certificate in {certificates}.") from None
+        raise SettingInvalid(f"{certificates} or {keys} cannot be used: {error.reason or error}.") from None
+    return context
+
+
+def _pem(setting: str, path: Path, kind: str) -> None:
+    try:
+        text = path.read_text("ascii")
+    except OSError as error:
+        raise SettingInvalid(f"{setting} names a file that cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        text = ""
+    if f"{kind}-----" not in text:
+        raise SettingInvalid(f"{setting} names a file that is no PEM {kind.lower()}.")

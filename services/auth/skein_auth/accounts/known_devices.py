@@ -1,0 +1,103 @@
+"""Known devices: what a device shows that an account signed in from before. No SQL.
+
+A device token is signed, not stored: account, device, generation and time of the sign-in, then HMAC-SHA256 under a key
+derived from the system key. It proves nothing of the account; it keeps the failures of strangers away from its device.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import struct
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from skein_auth.encryption import derived
+
+if TYPE_CHECKING:
+    from skein_auth.accounts.store import Credentials
+    from skein_auth.settings import SystemKeys
+
+PREFIX = "skein_device_"
+# A device that nobody signs in from is forgotten.
+LIFETIME = timedelta(days=180)
+_PURPOSE = b"skein auth known devices v1"
+# Account, device, generation, seconds since 1970 of the last sign-in.
+_FACTS = struct.Struct(">16s16sQQ")
+_MAC_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownDevice:
+    """A device that an account signed in from."""
+
+    account_id: UUID
+    device_id: UUID
+    # Of the account's devices when it signed in.
+    generation: int
+    sign_in_time: datetime
+
+
+class KnownDevices:
+    """Signs and reads the tokens of known devices."""
+
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
+        """Sign with the first key, and read what any of them signed."""
+        self._keys = keys
+
+    @classmethod
+    def of(cls, system_keys: SystemKeys) -> Self:
+        return cls(tuple(derived(system_keys, _PURPOSE)))
+
+    def token(self, device: KnownDevice) -> str:
+        """Return what the device shows when it signs in again."""
+        facts = _FACTS.pack(
+            device.account_id.bytes, device.device_id.bytes, device.generation, int(device.sign_in_time.timestamp())
+        )
+        raw = facts + _mac(self._keys[0], facts)
+        return PREFIX + base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+    def read(self, token: str, at: datetime) -> KnownDevice | None:
+        """Return the device that a token of the last 180 days names; None for anything else."""
+        raw = _decoded(token)
+        if len(raw) != _FACTS.size + _MAC_BYTES:
+            return None
+        facts, mac = raw[: _FACTS.size], raw[_FACTS.size :]
+        if not any([hmac.compare_digest(_mac(key, facts), mac) for key in self._keys]):  # noqa: C419 - in constant time.
+            return None
+        account_id, device_id, generation, seconds = _FACTS.unpack(facts)
+        signed_in = datetime.fromtimestamp(seconds, UTC)
+        if at >= signed_in + LIFETIME:
+            return None
+        return KnownDevice(
+            account_id=UUID(bytes=account_id),
+            device_id=UUID(bytes=device_id),
+            generation=generation,
+            sign_in_time=signed_in,
+        )
+
+    def known(self, token: str, account: Credentials | None, at: datetime) -> KnownDevice | None:
+        """Return the device if the account knows it now."""
+        device = self.read(token, at) if token else None
+        if device is None or account is None:
+            return None
+        is_its = device.account_id == account.account_id and device.generation == account.device_generation
+        return device if is_its else None
+
+
+def _mac(key: bytes, facts: bytes) -> bytes:
+    return hmac.digest(key, facts, hashlib.sha256)
+
+
+def _decoded(token: str) -> bytes:
+    text = token.removeprefix(PREFIX)
+    if not token.startswith(PREFIX) or not text.isascii():
+        return b""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return b""

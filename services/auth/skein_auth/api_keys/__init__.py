@@ -1,0 +1,1 @@
+"""API keys of tenants and of the operator, their check digits, and legacy bearer tokens."""

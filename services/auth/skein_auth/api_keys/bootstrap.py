@@ -1,0 +1,63 @@
+"""The operator's first key, made beside the service: whoever may connect to the database may become its operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from skein_auth.api_keys.model import Key
+from skein_auth.queries import QUERIES
+from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.ids import new_id, now
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skein_kit.database.named_queries import Query
+
+_CONNECT_SECONDS = 10.0
+
+
+class OperatorKeyRefused(Exception):
+    """An operator key cannot be used; the message says why and what to do."""
+
+
+async def ensure_operator_key(database_url: str, *, display_name: str, secret: str | None = None) -> str:
+    """Make sure that the operator has this key, or a new one when `secret` is None; return the key.
+
+    The database must be migrated. Repeating the call with the key that it returned changes nothing. A key of before
+    check digits, or of another database, comes back with the check digits of this one. Raises OperatorKeyRefused for a
+    text that is not an operator key, and for one that is revoked, expired or not as stored.
+    """
+    key = Key.new(NO_TENANT, new_id(now())) if secret is None else Key.parse(secret)
+    if key is None or not key.is_operators:
+        raise OperatorKeyRefused("This is not an operator key; leave it out and a new one is made.")
+    connection = await asyncpg.connect(**connect_keywords(database_url, role_of("auth")), timeout=_CONNECT_SECONDS)
+    try:
+        await _execute(
+            connection,
+            QUERIES["create_operator_key"],
+            api_key_id=key.key_id,
+            display_name=display_name,
+            secret_hash=key.secret_hash(),
+            create_time=now(),
+        )
+        query = QUERIES["find_operator_key"]
+        row = await connection.fetchrow(query.text, *query.bind({"api_key_id": key.key_id}))
+        query = QUERIES["list_check_keys"]
+        check_keys = [one["secret"] for one in await connection.fetch(query.text, *query.bind({}))]
+    finally:
+        await connection.close()
+    if row is None or not key.proves(row["secret_hash"]):
+        raise OperatorKeyRefused("Another operator key has this id; leave it out and a new one is made.")
+    if row["revoke_time"] is not None or (row["expire_time"] is not None and row["expire_time"] <= now()):
+        raise OperatorKeyRefused("This operator key was revoked or has expired; leave it out and a new one is made.")
+    if check_keys and not key.has_check_digits_of(check_keys):
+        key = key.with_check_digits(check_keys[0])
+    return key.text()
+
+
+async def _execute(connection: asyncpg.Connection[asyncpg.Record], query: Query, **values: Any) -> None:
+    await connection.execute(query.text, *query.bind(values))

@@ -1,0 +1,10 @@
+"""Subjects of attempts that belong to one source. No SQL, no clock."""
+
+from __future__ import annotations
+
+from skein_kit.network.source_network import network_of
+
+
+def from_source(name: str, address: str) -> str:
+    """Return the subject for attempts at one account or client from one source."""
+    return f"{name} {network_of(address)}"

@@ -1,0 +1,246 @@
+"""What happened to credentials: who, what, from where, how it ended. Never a secret, never content."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+import asyncpg
+from prometheus_client import Counter
+
+from skein_kit.calls.call import current
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.errors import Refusal
+from skein_kit.ids import new_id, now
+from skein_kit.network.source_network import network_of
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.log_throttle import QuietWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import Unpack
+    from uuid import UUID
+
+    from skein_auth.audit.store import AuditStore
+    from skein_kit.calls.call import Call
+    from skein_kit.database.transactions import Transaction
+
+# Every event; docs/reference/audit-events.md is made from the comments.
+EVENTS = frozenset(
+    {
+        # The operator created an account.
+        "account_created",
+        # An account was deactivated.
+        "account_deactivated",
+        # An account was deleted.
+        "account_deleted",
+        # An account was changed.
+        "account_updated",
+        # A person let an API key outlive the application that created it.
+        "api_key_adopted",
+        # An API key was created.
+        "api_key_created",
+        # An API key was revoked.
+        "api_key_revoked",
+        # An API key was replaced by a successor.
+        "api_key_rotated",
+        # A person allowed an application.
+        "authorization_approved",
+        # A person denied an application.
+        "authorization_denied",
+        # An OAuth client was deleted.
+        "client_deleted",
+        # An OAuth client did not prove itself.
+        "client_refused",
+        # An OAuth client was registered or imported.
+        "client_registered",
+        # An OAuth client was changed.
+        "client_updated",
+        # An authorization code came a second time, and its tokens were revoked.
+        "code_replayed",
+        # An authorization code was exchanged for tokens.
+        "code_used",
+        # A credential was unknown, wrong, revoked or expired.
+        "credential_refused",
+        # The operator revoked credentials.
+        "credentials_revoked",
+        # A person allowed a device.
+        "device_approved",
+        # A person denied a device.
+        "device_denied",
+        # A link that verifies an address was sent.
+        "email_verification_requested",
+        # A link showed that the address is the account's.
+        "email_verified",
+        # An identity of a provider was linked to the account.
+        "identity_linked",
+        # An identity of a provider was unlinked from the account.
+        "identity_unlinked",
+        # The operator set the legacy token.
+        "legacy_token_set",
+        # The operator created the token of such a link.
+        "one_time_token_created",
+        # A person changed the password.
+        "password_changed",
+        # A password was set through such a link.
+        "password_reset",
+        # A link that sets a password was sent.
+        "password_reset_requested",
+        # A refresh token that was replaced came back, and its sign-in ended.
+        "refresh_reused",
+        # A person let a service account outlive the application that created it.
+        "service_account_adopted",
+        # A service account was created.
+        "service_account_created",
+        # A service account was deleted.
+        "service_account_deleted",
+        # A service account was changed.
+        "service_account_updated",
+        # A person signed in, or was refused.
+        "sign_in",
+        # A sign-in, or the grant of an application, was ended from elsewhere.
+        "sign_in_revoked",
+        # A person signed out.
+        "sign_out",
+        # A person created an account.
+        "sign_up",
+        # The operator rotated a signing key.
+        "signing_key_rotated",
+        # An application got tokens.
+        "token_issued",
+        # An application was refused tokens.
+        "token_refused",
+        # An application revoked a token.
+        "token_revoked",
+        # The second factor was confirmed and is required from now on.
+        "totp_confirmed",
+        # The second factor was removed.
+        "totp_disabled",
+        # A person began to set up a second factor.
+        "totp_started",
+    }
+)
+Outcome = Literal["success", "refused"]
+# In this time one event is recorded for each source of unknown credentials, one for each credential that was good once,
+# and at most so many in all: a caller without a credential cannot fill the table.
+QUIET_SECONDS = 60.0
+MAX_REFUSED = 1_000
+_MAX_TEXT = 255
+_MAX_CLIENT_ID = 2048
+
+REFUSED = Counter("skein_auth_refused_credentials_total", "Credentials that were refused, recorded or not.", ["reason"])
+
+log = logs.get("auth")
+
+
+class Facts(TypedDict, total=False):
+    """What is known of an event. Without principal, account or client, those of the call's caller are kept."""
+
+    outcome: Outcome
+    # The ErrorInfo reason of a refusal.
+    reason: str
+    # NO_TENANT when left out.
+    tenant_id: UUID | None
+    # The account that it happened to, or that did it.
+    account_id: UUID | None
+    principal: str
+    # "account:<id>", "api_key:<id>" and so on.
+    target: str
+    client_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One event on its way into the database."""
+
+    tenant_id: UUID
+    audit_event_id: UUID
+    event: str
+    outcome: Outcome
+    reason: str
+    principal: str
+    account_id: UUID | None
+    target: str
+    client_id: str
+    address: str
+    user_agent: str
+    request_id: str
+    create_time: datetime
+
+
+class Audit:
+    """Records events, with what the call at hand says about who does it and from where."""
+
+    def __init__(self, store: AuditStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        # Digests of credentials, and sources of unknown ones.
+        self._refused: QuietWindow[bytes | str] = QuietWindow(QUIET_SECONDS, most=MAX_REFUSED, clock=clock)
+
+    async def record(self, event: str, **facts: Unpack[Facts]) -> None:
+        """Keep an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.
+
+        A refusal that cannot be recorded stays the same refusal, and a line in the log; a success fails.
+        """
+        entry = _entry(event, facts)
+        try:
+            await self._store.record(entry)
+        except (Refusal, asyncpg.PostgresError) as error:
+            if entry.outcome == "success":
+                raise
+            log.warning("audit_event_lost", lost=event, reason=entry.reason, error=type(error).__name__)
+
+    async def within(self, tx: Transaction, event: str, **facts: Unpack[Facts]) -> None:
+        """Keep an event together with what it tells of, in a transaction that sees `tenant_id`, or NO_TENANT's rows."""
+        await self._store.add(tx, _entry(event, facts))
+
+    async def refused(self, credential: str, refusal: Refusal, **facts: Unpack[Facts]) -> None:
+        """Record that a bearer credential was refused: each credential of which something is known once a minute.
+
+        Unknown credentials are one event a minute for each source, however many they are. `tenant_id` is the tenant
+        that surely has it; what a credential merely claims is not to be believed.
+        """
+        REFUSED.labels(refusal.reason).inc()
+        call = current()
+        source = network_of("" if call is None else call.client_address)
+        if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if facts else source):
+            facts["outcome"], facts["reason"] = "refused", refusal.reason
+            await self.record("credential_refused", **facts)
+
+
+def _entry(event: str, facts: Facts) -> Entry:
+    if event not in EVENTS:
+        message = f"{event} is no audit event; add it to EVENTS"
+        raise LookupError(message)
+    call, at = current(), now()
+    caller = None if call is None else call.caller
+    return Entry(
+        tenant_id=facts.get("tenant_id") or NO_TENANT,
+        audit_event_id=new_id(at),
+        event=event,
+        outcome=facts.get("outcome", "success"),
+        reason=facts.get("reason", ""),
+        principal=facts.get("principal") or ("" if caller is None else caller.principal),
+        account_id=facts.get("account_id") or (None if caller is None else caller.account_id),
+        target=_storable(facts.get("target", "")),
+        client_id=_storable(facts.get("client_id") or ("" if caller is None else caller.client_id), _MAX_CLIENT_ID),
+        create_time=at,
+        **_whence(call),
+    )
+
+
+def _whence(call: Call | None) -> dict[str, str]:
+    """Return where a call came from, as the gateway saw it."""
+    if call is None:
+        return {"address": "", "user_agent": "", "request_id": ""}
+    return {
+        "address": _storable(call.client_address),
+        "user_agent": _storable(call.user_agent),
+        "request_id": call.request_id,
+    }
+
+
+def _storable(text: str, most: int = _MAX_TEXT) -> str:
+    return "".join(character for character in text if character.isprintable())[:most]

@@ -1,0 +1,42 @@
+"""Audit events in the database."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from skein_auth import convert as wire
+from skein_auth.queries import QUERIES
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein.auth.v1 import accounts_pb2 as pb
+    from skein_auth.audit.recorder import Entry
+    from skein_kit.database.transactions import Database, Transaction
+
+
+class AuditStore:
+    """What happened to credentials; events that concern no tenant are kept under NO_TENANT."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, entry: Entry) -> None:
+        """Keep an event in a transaction of its own."""
+        async with self._database.tenant(entry.tenant_id) as tx:
+            await self.add(tx, entry)
+
+    async def add(self, tx: Transaction, entry: Entry) -> None:
+        """Keep an event in a transaction that sees its tenant."""
+        await tx.execute(QUERIES["create_audit_event"], **dataclasses.asdict(entry))
+
+    async def list_audit_events(
+        self, tenant_id: UUID, *, account_id: UUID | None, before: UUID | None, size: int
+    ) -> list[pb.AuditEvent]:
+        """Read events of the tenant, or those of one account in it, newest first."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["list_audit_events"], tenant_id=tenant_id, account_id=account_id, before=before, size=size
+            )
+        return [wire.audit_event(row) for row in rows]

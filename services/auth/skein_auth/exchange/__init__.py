@@ -1,0 +1,1 @@
+"""Exchange of a credential for a signed identity, and introspection of credentials."""

@@ -1,0 +1,242 @@
+"""From a credential to the identity that it stands for: the rules of exchange and introspection."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_auth.api_keys.model import Key
+from skein_auth.errors import TenantNotFound
+from skein_auth.exchange.refusal_cache import RefusalCache
+from skein_kit import canary
+from skein_kit.errors import CredentialExpired, CredentialInvalid, Refusal
+from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
+from skein_kit.identity.identity_token import Caller
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from skein_auth.api_keys.credential_lookup import CredentialLookup
+    from skein_auth.api_keys.last_use import Uses
+    from skein_auth.audit.recorder import Audit, Facts
+    from skein_auth.exchange.access_token_authenticator import People
+    from skein_auth.settings import SystemKeys
+    from skein_auth.tenancy.tenants import Tenants
+
+# What a key that is not there is compared with, so that a wrong secret takes the same path.
+_NOBODYS_HASH = bytes(32)
+# The services that exchange the system key for their identity; auth signs its own, others have none.
+EXCHANGING_SERVICES = frozenset({"worker"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """What the database keeps about one API key, bounded by the service account that it belongs to."""
+
+    secret_hash: bytes = field(repr=False)
+    permissions: frozenset[str]
+    agent_id: str = ""
+    expire_time: datetime | None
+    revoke_time: datetime | None
+    service_account_id: UUID | None = None
+    # Its service account is disabled, its agent is deleted, or a grant that made the key has ended.
+    disabled: bool = False
+    # The applications' grants that made the key or its service account.
+    grant_ids: tuple[UUID, ...] = ()
+    use_time: datetime | None = None
+
+    def judge(self, key: Key, at: datetime) -> None:
+        """Refuse a key that does not prove itself, or is over.
+
+        Only who holds the right secret learns more than that the credential is not valid.
+        """
+        if not key.proves(self.secret_hash):
+            raise CredentialInvalid
+        self.check(at)
+
+    def check(self, at: datetime) -> None:
+        """Refuse a key that was revoked, is disabled or has expired, in this order."""
+        if self.revoke_time is not None or self.disabled:
+            raise CredentialInvalid
+        if self.expire_time is not None and at >= self.expire_time:
+            raise CredentialExpired
+
+
+NOBODY = Stored(secret_hash=_NOBODYS_HASH, permissions=frozenset(), expire_time=None, revoke_time=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who a credential stands for, and until when."""
+
+    caller: Caller
+    # None: the credential never expires.
+    expire_time: datetime | None = None
+
+
+class Refused(Exception):
+    """A credential is not good: the refusal, and what is surely known of the credential, for the audit."""
+
+    def __init__(self, refusal: Refusal, *, is_final: bool = False, **facts: Unpack[Facts]) -> None:
+        """`is_final`: nothing that happens later makes the same credential good."""
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.is_final = is_final
+        self.facts = facts
+
+
+class Identities:
+    """Turns credentials into identities."""
+
+    def __init__(
+        self,
+        *,
+        lookup: CredentialLookup,
+        people: People,
+        tenants: Tenants,
+        system_keys: SystemKeys,
+        audit: Audit,
+        uses: Uses,
+    ) -> None:
+        self._lookup = lookup
+        self._refusals = RefusalCache()
+        self._people = people
+        self._tenants = tenants
+        self._system_keys = tuple(key.encode() for key in system_keys.keys)
+        self._audit = audit
+        self._uses = uses
+
+    async def of_bearer(self, credential: str, tenant_id: UUID | None, at: datetime, *, audience: str = "") -> Identity:
+        """Return whose credential this is, acting in `tenant_id`: the operator in any, a person in one of their own.
+
+        What belongs to one tenant may name that one or none. Whatever is wrong with it, a deleted tenant included, is
+        refused in the same words, and recorded.
+        """
+        try:
+            self._must_not_be_refused(credential)
+            return await self._of(credential, tenant_id, at, audience)
+        except Refused as refused:
+            if refused.is_final:
+                self._refusals.put(credential, refused.refusal, refused.facts)
+            await self._audit.refused(credential, refused.refusal, **refused.facts)
+            raise refused.refusal from None
+
+    def _must_not_be_refused(self, credential: str) -> None:
+        """Refuse again what was refused for good a moment ago."""
+        if (known := self._refusals.find(credential)) is not None:
+            refusal, facts = known
+            raise Refused(refusal, **facts)
+
+    async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> Identity:
+        """Return the identity of one of the cluster's own services, which also acts in deleted tenants.
+
+        Only services that have no other way to their identity get one: with the key alone none speaks for another.
+        """
+        given = system_key.encode()
+        # Every key is compared, so that the time taken does not tell which one came close.
+        is_right = any([hmac.compare_digest(given, key) for key in self._system_keys])  # noqa: C419 - as said above.
+        if not is_right or service not in EXCHANGING_SERVICES:
+            refusal = CredentialInvalid()
+            await self._audit.refused(system_key, refusal, target="system")
+            raise refusal
+        closed = False
+        if tenant_id is not None:
+            standing = await self._tenants.standing(tenant_id)
+            closed = standing.closed
+            if not (standing.open or closed):
+                raise TenantNotFound
+        # The canary's tenants have no admin but the cluster, which makes the keys that they are probed with.
+        permissions = SYSTEM_PERMISSIONS | (ROLES["admin"] if tenant_id in canary.TENANTS else frozenset())
+        return Identity(
+            caller=Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, closed=closed)
+        )
+
+    async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> Identity | None:
+        """Return whose valid credential this is, if it is one of the tenant; None for everything else."""
+        try:
+            if (key := Key.parse(credential)) is not None:
+                identity = None if key.tenant_id != tenant_id else await self._of_key(key, at)
+            elif is_jwt(credential):
+                identity = await self._people.introspect(credential, tenant_id, at)
+            else:
+                identity = await self._of_legacy(credential, tenant_id)
+        except Refused:
+            return None
+        return identity
+
+    async def _of(self, credential: str, tenant_id: UUID | None, at: datetime, audience: str) -> Identity:
+        key = Key.parse(credential)
+        if key is None:
+            if is_jwt(credential):
+                return await self._people.of_access_token(credential, tenant_id, at, audience)
+            return await self._of_legacy(credential, tenant_id)
+        if key.is_operators:
+            return await self._of_operator(key, tenant_id, at)
+        if tenant_id not in (None, key.tenant_id):
+            raise Refused(CredentialInvalid())
+        return await self._of_key(key, at)
+
+    async def _of_operator(self, key: Key, tenant_id: UUID | None, at: datetime) -> Identity:
+        stored = await self._stored(key)
+        target = f"operator:{key.key_id}" if stored is not NOBODY else ""
+        try:
+            stored.judge(key, at)
+        except Refusal as refusal:
+            raise Refused(refusal, is_final=stored is not NOBODY, target=target) from None
+        if tenant_id is not None and not (await self._tenants.standing(tenant_id)).open:
+            raise TenantNotFound
+        return Identity(
+            caller=Caller(
+                principal=f"operator:{key.key_id}", tenant_id=tenant_id, permissions=frozenset(OPERATOR_PERMISSIONS)
+            ),
+            expire_time=stored.expire_time,
+        )
+
+    async def _of_key(self, key: Key, at: datetime) -> Identity:
+        stored = await self._stored(key)
+        if stored is NOBODY:
+            # The same work as for a key that is there.
+            key.proves(stored.secret_hash)
+            raise Refused(CredentialInvalid(), is_final=True)
+        target = f"api_key:{key.key_id}"
+        try:
+            stored.judge(key, at)
+        except Refusal as refusal:
+            # A service account that is disabled may be enabled again.
+            is_final = not stored.disabled
+            raise Refused(refusal, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
+        if not (await self._tenants.standing(key.tenant_id)).open:
+            raise Refused(CredentialInvalid(), target=target)
+        self._uses.note(key.tenant_id, key.key_id, at, stored.use_time)
+        return Identity(caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time)
+
+    async def _stored(self, key: Key) -> Stored:
+        try:
+            return await self._lookup.stored(key)
+        except CredentialInvalid as refusal:
+            raise Refused(refusal) from None
+
+    async def _of_legacy(self, credential: str, tenant_id: UUID | None) -> Identity:
+        found = None
+        if len(credential) >= MIN_LEGACY:
+            found = await self._lookup.legacy_tenant(credential)
+        if found is None or tenant_id not in (None, found) or not (await self._tenants.standing(found)).open:
+            raise Refused(CredentialInvalid(), target="legacy:bearer" if found is not None else "")
+        return Identity(caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLES["member"]))
+
+
+def key_caller(tenant_id: UUID, key_id: UUID, stored: Stored) -> Caller:
+    """Return who calls with a key: the key itself, or the service account that it belongs to."""
+    account_id = stored.service_account_id
+    return Caller(
+        principal=f"api_key:{key_id}" if account_id is None else f"service_account:{account_id}",
+        tenant_id=tenant_id,
+        permissions=stored.permissions,
+        agent_id=stored.agent_id,
+        sign_in_id=None if account_id is None else key_id,
+        grant_ids=stored.grant_ids,
+    )

@@ -1,0 +1,384 @@
+"""Identity providers, GitHub and issuers of OpenID Connect: from what somebody shows to whom the provider says it is.
+
+Knows no account. Nobody is recognised by an e-mail address: a provider's name for the account is its `subject`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from skein_auth.errors import IdentityRefused, ProviderNotFound, ProviderUnavailable
+from skein_kit.outbound.fetch import Outbound, OutboundRefused
+from skein_kit.settings import SettingInvalid, Settings
+from skein_kit.telemetry import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    from skein_kit.outbound.fetch import Fetched
+
+    class Provider(Protocol):
+        """Somebody who says who people are."""
+
+        async def prove(self, token: str, nonce: str) -> Proof:
+            """Return whom the token is of, or raise IdentityRefused or ProviderUnavailable."""
+
+
+GITHUB = "github"
+GITHUB_URL = "https://api.github.com"
+# With a public key each: what is signed with a shared secret could have been signed by anybody who has it.
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+_KEYS: Mapping[str, type[RSAKey | ECKey | OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+# Clocks of two machines may differ by this much.
+_LEEWAY_SECONDS = 30
+# How long an issuer's documents are kept: as long as it says, within reason.
+_KEPT_SECONDS = (300.0, 86_400.0)
+_USUALLY_KEPT_SECONDS = 3600.0
+# An unknown key makes us ask for the keys again, but no more often than this: strangers can name any key.
+_REFRESH_SECONDS = 30.0
+# An issuer that did not answer is left alone for this long.
+_PAUSE_SECONDS = 5.0
+_KEYS_LIMIT_BYTES = 262_144
+_END_OF_TIME = 2**53
+_MAX_TEXT = 255
+_EMAIL_LENGTH = range(3, 255)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_HTTP_NOT_FOUND = 404
+_HTTP_UNPROCESSABLE = 422
+_HTTP_REFUSED = (401, 403)
+
+log = logs.get("auth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings(Settings):
+    """Which identity providers people may sign in with."""
+
+    # Issuers of OpenID Connect, separated by spaces or commas, each as name=issuer;client_id and, if there are more
+    # clients, ;client_id of each. Callers say the name.
+    oidc_providers: str = ""
+    # The OAuth app whose tokens are accepted from GitHub; needs SKEIN_GITHUB_CLIENT_SECRET.
+    github_client_id: str = ""
+    # The secret of SKEIN_GITHUB_CLIENT_ID.
+    github_client_secret: str = field(default="", repr=False)
+    # Accept a GitHub token whichever app it was made for, and so everybody whose token any app ever got hold of. For
+    # people who moved in with a system that did so.
+    github_any_app: bool = False
+    # GitHub's API; of GitHub Enterprise https://<host>/api/v3.
+    github_url: str = GITHUB_URL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """Whom a provider says somebody is."""
+
+    # "github", or the address of the issuer.
+    provider: str
+    subject: str
+    # What people call it there.
+    login: str
+    display_name: str = ""
+    # Lower-case, and only when the provider has verified it; else empty.
+    email: str = ""
+
+
+class Providers:
+    """All identity providers that are configured, by the name that callers use."""
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self._providers = providers
+
+    @classmethod
+    def of(cls, settings: ProviderSettings, outbound_allow: str = "") -> Providers:
+        """Read the settings, or raise SettingInvalid.
+
+        What the operator names may lie in a private network as long as it is https; `outbound_allow` is that of
+        OutboundSettings.
+        """
+        issuers = dict(_issuer(text) for text in settings.oidc_providers.replace(",", " ").split())
+        named = [settings.github_url, *(issuer for issuer, _ in issuers.values())]
+        origins = [_origin(url) for url in named if url.startswith("https://")]
+        outbound = Outbound(allow=[*outbound_allow.replace(",", " ").split(), *origins])
+        providers: dict[str, Provider] = {
+            name: Oidc(issuer, client_ids, outbound) for name, (issuer, client_ids) in issuers.items()
+        }
+        if bool(settings.github_client_id) != bool(settings.github_client_secret):
+            raise SettingInvalid("SKEIN_GITHUB_CLIENT_ID and SKEIN_GITHUB_CLIENT_SECRET are needed together.")
+        if settings.github_client_id or settings.github_any_app:
+            providers[GITHUB] = GitHub(settings, outbound)
+        return cls(providers)
+
+    def is_called_for_each(self, provider: str) -> bool:
+        """Say whether a provider is called for each token that it shall vouch for."""
+        return isinstance(self._providers.get(provider), GitHub)
+
+    async def prove(self, provider: str, token: str, nonce: str) -> Proof:
+        """Return whom the token is of; raises ProviderNotFound, ProviderUnavailable or IdentityRefused."""
+        found = self._providers.get(provider)
+        if found is None:
+            raise ProviderNotFound
+        if not _TOKEN.fullmatch(token):
+            raise IdentityRefused
+        return await found.prove(token, nonce)
+
+
+class GitHub:
+    """GitHub's access tokens: only GitHub itself can say whose they are, and which app they were made for."""
+
+    def __init__(self, settings: ProviderSettings, outbound: Outbound) -> None:
+        self._outbound = outbound
+        self._url = settings.github_url.rstrip("/")
+        # Two installations number their people alike.
+        self._provider = GITHUB if self._url == GITHUB_URL else self._url
+        self._client_id = settings.github_client_id
+        self._secret = settings.github_client_secret
+
+    async def prove(self, token: str, nonce: str) -> Proof:
+        """GitHub's tokens hold no nonce: one that is given is not looked at."""
+        user = await (self._user_of_our_app(token) if self._client_id else self._user_of_any_app(token))
+        number, login = user.get("id"), user.get("login")
+        if not isinstance(number, int) or isinstance(number, bool) or number <= 0 or not isinstance(login, str):
+            raise _unavailable(self._provider, "user")
+        name = user.get("name")
+        return Proof(
+            provider=self._provider,
+            subject=str(number),
+            login=login[:_MAX_TEXT],
+            display_name=(name if isinstance(name, str) else login)[:_MAX_TEXT],
+        )
+
+    async def _user_of_our_app(self, token: str) -> dict[str, Any]:
+        """Ask about the token in our app's name: one of another app is not found."""
+        credentials = base64.b64encode(f"{self._client_id}:{self._secret}".encode()).decode("ascii")
+        url = f"{self._url}/applications/{quote(self._client_id, safe='')}/token"
+        try:
+            fetched = await self._outbound.post_json(
+                url, {"access_token": token}, headers={**_GITHUB_HEADERS, "Authorization": f"Basic {credentials}"}
+            )
+        except OutboundRefused as error:
+            if error.status in (_HTTP_NOT_FOUND, _HTTP_UNPROCESSABLE):
+                raise IdentityRefused from None
+            raise _unavailable(self._provider, str(error)) from None
+        app, user = fetched.document.get("app"), fetched.document.get("user")
+        if not isinstance(app, dict) or app.get("client_id") != self._client_id or not isinstance(user, dict):
+            raise IdentityRefused
+        return user
+
+    async def _user_of_any_app(self, token: str) -> dict[str, Any]:
+        try:
+            fetched = await self._outbound.fetch_json(
+                f"{self._url}/user", headers={**_GITHUB_HEADERS, "Authorization": f"Bearer {token}"}
+            )
+        except OutboundRefused as error:
+            if error.status in _HTTP_REFUSED:
+                raise IdentityRefused from None
+            raise _unavailable(self._provider, str(error)) from None
+        return fetched.document
+
+
+_GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+
+
+class Oidc:
+    """An issuer's ID tokens, verified here with the keys that it publishes."""
+
+    def __init__(
+        self,
+        issuer: str,
+        client_ids: frozenset[str],
+        outbound: Outbound,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._issuer = issuer
+        self._client_ids = client_ids
+        self._outbound = outbound
+        self._clock = clock
+        self._keys: list[dict[str, Any]] = []
+        self._stale = float("-inf")
+        self._tried = float("-inf")
+        self._fetching = asyncio.Lock()
+
+    async def prove(self, token: str, nonce: str) -> Proof:
+        header = _header(token)
+        for key in await self._candidates(header.get("kid")):
+            claims = _verified(token, key)
+            if claims is not None:
+                return self._proof(claims, nonce)
+        raise IdentityRefused
+
+    def _proof(self, claims: dict[str, Any], nonce: str) -> Proof:
+        at = self._clock()
+        subject = claims.get("sub")
+        if (
+            claims.get("iss") != self._issuer
+            or not self._is_for_us(claims)
+            or at >= _time(claims, "exp") + _LEEWAY_SECONDS
+            or at < _time(claims, "iat") - _LEEWAY_SECONDS
+            or ("nbf" in claims and at < _time(claims, "nbf") - _LEEWAY_SECONDS)
+            or claims.get("nonce", "") != nonce
+            or not isinstance(subject, str)
+            or not 0 < len(subject) <= _MAX_TEXT
+            or not subject.isprintable()
+        ):
+            raise IdentityRefused
+        email = _email(claims)
+        login = _text(claims, "preferred_username") or email or subject
+        return Proof(
+            provider=self._issuer, subject=subject, login=login, display_name=_text(claims, "name"), email=email
+        )
+
+    def _is_for_us(self, claims: Mapping[str, Any]) -> bool:
+        """Say whether the token was made for one of our clients, and asked for by one of them if it says by whom."""
+        audience, party = claims.get("aud"), claims.get("azp")
+        audiences = audience if isinstance(audience, list) else [audience]
+        if not any(isinstance(each, str) and each in self._client_ids for each in audiences):
+            return False
+        if party is None:
+            return len(audiences) == 1
+        return isinstance(party, str) and party in self._client_ids
+
+    async def _candidates(self, key_id: object) -> list[dict[str, Any]]:
+        """Return the keys that a token may be signed with; an unknown one makes us ask the issuer again."""
+        asked = self._clock()
+        is_stale = asked >= self._stale
+        pause = _PAUSE_SECONDS if is_stale else _REFRESH_SECONDS
+        if (is_stale or not self._named(key_id)) and asked >= self._tried + pause:
+            async with self._fetching:
+                # Whoever waited here finds what the first one fetched.
+                if self._tried < asked:
+                    await self._fetch()
+        if self._clock() >= self._stale:
+            raise ProviderUnavailable
+        return self._named(key_id)
+
+    def _named(self, key_id: object) -> list[dict[str, Any]]:
+        return [key for key in self._keys if key_id is None or key.get("kid") == key_id]
+
+    async def _fetch(self) -> None:
+        """Read the issuer's keys. While it does not answer, keys that are not stale go on being believed."""
+        try:
+            keys = await self._outbound.fetch_json(await self._place_of_keys(), limit_bytes=_KEYS_LIMIT_BYTES)
+            self._keys = _usable(keys.document)
+            self._stale = self._clock() + _kept_seconds(keys)
+        except OutboundRefused as error:
+            _unavailable(self._issuer, str(error))
+        finally:
+            self._tried = self._clock()
+
+    async def _place_of_keys(self) -> str:
+        found = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        place = found.document.get("jwks_uri")
+        if found.document.get("issuer") != self._issuer or not isinstance(place, str):
+            raise OutboundRefused("discovery")
+        return place
+
+
+def _kept_seconds(fetched: Fetched) -> float:
+    least, most = _KEPT_SECONDS
+    wanted = _USUALLY_KEPT_SECONDS if fetched.max_age is None else float(fetched.max_age)
+    return min(max(wanted, least), most)
+
+
+def _usable(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the public keys that sign."""
+    keys = document.get("keys")
+    return [
+        key
+        for key in (keys if isinstance(keys, list) else [])
+        if isinstance(key, dict) and key.get("kty") in _KEYS and key.get("use", "sig") == "sig"
+    ]
+
+
+def _header(token: str) -> dict[str, Any]:
+    """Return what the token says of itself; of this only the key's id and the type are looked at."""
+    try:
+        header = jws.extract_compact(token.encode("ascii")).headers()
+    except (JoseError, ValueError):
+        raise IdentityRefused from None
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.upper() != "JWT" or not isinstance(header.get("kid", ""), str):
+        # Access tokens and log-out tokens of the same issuer say what they are (RFC 9068, OpenID Connect).
+        raise IdentityRefused
+    return header
+
+
+def _verified(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the claims if this key signed them, with an algorithm that is the key's own if it names one."""
+    own = jwk.get("alg")
+    algorithms = ALGORITHMS if own is None else tuple(name for name in ALGORITHMS if name == own)
+    try:
+        with warnings.catch_warnings():
+            # An issuer's choice of algorithm or length of key is not ours to comment on.
+            warnings.simplefilter("ignore")
+            key = _KEYS[jwk["kty"]].import_key(jwk)
+            return jwt.decode(token, key, algorithms=algorithms).claims
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float:
+    """Return a claim in Unix seconds."""
+    value = claims.get(name)
+    # What Python reads as JSON may also be no number or a very long one.
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _END_OF_TIME:
+        raise IdentityRefused
+    return value
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    return value[:_MAX_TEXT] if isinstance(value, str) and value.isprintable() else ""
+
+
+def _email(claims: Mapping[str, Any]) -> str:
+    email = claims.get("email")
+    # Lower case turns some letters of other scripts into ours: a mailbox must not become somebody else's.
+    if claims.get("email_verified") is not True or not isinstance(email, str) or not email.isascii():
+        return ""
+    email = email.lower() if email.isprintable() else ""
+    return email if len(email) in _EMAIL_LENGTH and email.count("@") == 1 and " " not in email else ""
+
+
+def _unavailable(provider: str, why: str) -> ProviderUnavailable:
+    log.warning("identity_provider_unavailable", provider=provider, why=why)
+    return ProviderUnavailable()
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _issuer(text: str) -> tuple[str, tuple[str, frozenset[str]]]:
+    name, _, rest = text.partition("=")
+    issuer, *client_ids = rest.split(";")
+    parts = urlsplit(issuer)
+    if (
+        not _NAME.fullmatch(name)
+        or name == GITHUB
+        or parts.scheme not in {"https", "http"}
+        or not parts.netloc
+        or parts.query
+        or parts.fragment
+        or not client_ids
+        or not all(client_ids)
+    ):
+        raise SettingInvalid(
+            "SKEIN_OIDC_PROVIDERS should be name=issuer;client_id, for example "
+            "google=https://accounts.google.com;1234.apps.googleusercontent.com; the name github is taken."
+        )
+    return name, (issuer, frozenset(client_ids))

@@ -1,0 +1,1 @@
+"""Deletion of expired rows, and the purge of a deleted tenant's rows."""

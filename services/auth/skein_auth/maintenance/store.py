@@ -1,0 +1,124 @@
+"""What is past its time, and what is left of a deleted tenant: removed from the database, a bounded part at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_auth.api_keys.grant_end import end_with_grants
+from skein_auth.api_keys.quota import count_api_keys
+from skein_auth.queries import QUERIES
+from skein_kit import canary
+from skein_kit.database import tenant_purge
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import Requests
+from skein_kit.ids import first_id
+from skein_kit.telemetry import logs
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_auth.audit.recorder import Audit
+    from skein_kit.database.transactions import Database, Transaction
+
+DEFAULT_PURGE = 1000
+# Rows of one table that one call removes at most; the next one goes on.
+_AT_ONCE = 5_000
+# How long a sign-in is kept after it was revoked.
+_REVOKED_KEPT = timedelta(days=30)
+# A key for every hour, and what is recorded of it, is of use to nobody the day after.
+_CANARY_KEPT = timedelta(days=1)
+_EXPIRING = (
+    "delete_expired_signing_keys",
+    "delete_expired_device_codes",
+    "delete_expired_one_time_tokens",
+    "delete_expired_attempts",
+)
+# By table; what others refer to comes after them.
+_PURGES = {
+    "auth.refresh_tokens": "purge_refresh_tokens",
+    "auth.codes": "purge_codes",
+    "auth.sign_ins": "purge_sign_ins",
+    "auth.api_keys": "purge_api_keys",
+    "auth.service_accounts": "purge_service_accounts",
+    "auth.legacy_tokens": "purge_legacy_tokens",
+    "auth.usage": "purge_usage",
+    "auth.audit_events": "purge_audit_events",
+    "auth.requests": "purge_requests",
+}
+
+log = logs.get("auth")
+
+
+class UpkeepStore:
+    """Removes what nobody needs any more."""
+
+    def __init__(
+        self, database: Database, audit: Audit, *, audit_days: int, client_unused_days: int, sweep_seconds: float
+    ) -> None:
+        self._database = database
+        self._audit = audit
+        self._audit_kept = timedelta(days=audit_days)
+        self._clients_kept = timedelta(days=client_unused_days)
+        self._requests = Requests("auth")
+        self._sweep = timedelta(seconds=sweep_seconds)
+        # When this replica last looked after what belongs to no tenant.
+        self._swept: datetime | None = None
+
+    async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove what is past its time, of the tenant and, now and then, of the cluster; return how many rows."""
+        deleted = 0
+        if self._swept is None or not at - self._sweep < self._swept <= at:
+            # Called for one tenant after the other, it would do the same work for each.
+            self._swept = at
+            async with self._database.tenant(NO_TENANT) as tx:
+                for name in _EXPIRING:
+                    deleted += await tx.execute(QUERIES[name], at=at)
+                idle = await tx.execute(QUERIES["delete_idle_clients"], before=at - self._clients_kept, size=_AT_ONCE)
+                if idle:
+                    log.info("idle_clients_deleted", count=idle)
+                deleted += idle
+                deleted += await self._delete_expired_of(tx, NO_TENANT, at)
+        async with self._database.tenant(tenant_id) as tx:
+            deleted += await self._delete_expired_of(tx, tenant_id, at)
+            for row in await tx.rows(QUERIES["revoke_api_keys_of_purged_agents"], tenant_id=tenant_id, revoke_time=at):
+                target = f"api_key:{row['api_key_id']}"
+                await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
+            await tx.execute(QUERIES["disable_service_accounts_of_purged_agents"], tenant_id=tenant_id, at=at)
+            await end_with_grants(tx, tenant_id, at, self._audit)
+            await count_api_keys(tx, tenant_id, at)
+            if tenant_id in canary.TENANTS:
+                deleted += await tx.execute(
+                    QUERIES["delete_over_api_keys"], tenant_id=tenant_id, before=at - _CANARY_KEPT, size=_AT_ONCE
+                )
+        return deleted
+
+    async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Remove at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
+        counts: dict[str, int] = {}
+        left = limit
+        async with self._database.tenant(tenant_id) as tx:
+            await tenant_purge.lock(tx, tenant_id)
+            for table, name in _PURGES.items():
+                deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=left)
+                if deleted:
+                    counts[table] = deleted
+                left = max(0, left - deleted)
+        return counts, left == 0
+
+    async def _delete_expired_of(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
+        sign_ins = await tx.execute(
+            QUERIES["delete_expired_sign_ins"],
+            tenant_id=tenant_id,
+            at=at,
+            revoked_before=at - _REVOKED_KEPT,
+            size=_AT_ONCE,
+        )
+        events = await tx.execute(
+            QUERIES["delete_expired_audit_events"],
+            tenant_id=tenant_id,
+            before=first_id(at - (_CANARY_KEPT if tenant_id in canary.TENANTS else self._audit_kept)),
+            size=_AT_ONCE,
+        )
+        return sign_ins + events + await self._requests.delete_expired(tx, tenant_id, at)

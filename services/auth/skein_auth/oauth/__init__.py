@@ -1,0 +1,1 @@
+"""OAuth: authorization, the device grant, and the token, revocation and introspection endpoints."""

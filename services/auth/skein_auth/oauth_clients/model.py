@@ -1,0 +1,362 @@
+"""OAuth clients: what they may say of themselves (RFC 7591), where redirects may lead, how they prove who they are."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import parse_qsl, urlsplit
+from uuid import UUID
+
+from skein_auth.errors import (
+    InvalidClient,
+    InvalidClientMetadata,
+    InvalidRedirectUri,
+    InvalidScope,
+    InvalidToken,
+    UnauthorizedClient,
+)
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.permissions import MEANINGS, ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+SECRET_PREFIX = "skein_cs_"  # noqa: S105 - a form, not a secret.
+REGISTRATION_PREFIX = "skein_reg_"
+# Stands for a person's own sign-in where an application's id would stand.
+RESERVED = frozenset({"skein"})
+AUTHORIZATION_CODE = "authorization_code"
+REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant.
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN, DEVICE_CODE)
+PUBLIC = "none"
+METHODS = (PUBLIC, "client_secret_basic", "client_secret_post")
+OIDC_SCOPES = frozenset({"openid", "profile", "email"})
+KNOWN_SCOPES = frozenset(MEANINGS) | OIDC_SCOPES
+# Asked for by clients out of habit; here the grant types say whether there is a refresh token.
+_IGNORED_SCOPES = frozenset({"offline_access"})
+# What an application gets that does not say what it needs.
+DEFAULT_SCOPES = ROLES["member"]
+_MAX_URI = 2048
+# What a client says of itself has so many bytes at most: strangers register, and each of them is a row.
+MAX_METADATA_BYTES = 8192
+_METADATA = (
+    "client_id", "client_name", "redirect_uris", "scope", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts",
+    "software_id", "software_version",
+)  # fmt: skip
+_URI = re.compile(r"[!-~]+")
+_LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,5})?((?:[/?].*)?)", re.DOTALL)
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
+_NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "ftp", "ws", "wss", "view-source"})
+# What an authorization response holds (RFC 6749, RFC 9207).
+_ANSWERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
+_NO_SECRET = bytes(32)
+# What an earlier system may have called a client: nothing that OAuth or an address would have to escape.
+_NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Client:
+    """An application."""
+
+    client_id: str
+    # "registered", or "document": its metadata is where its id says.
+    source: str = "registered"
+    client_name: str = ""
+    redirect_uris: tuple[str, ...] = ()
+    grant_types: tuple[str, ...] = (AUTHORIZATION_CODE,)
+    response_types: tuple[str, ...] = ("code",)
+    token_endpoint_auth_method: str = PUBLIC
+    # Empty: whatever it asks for.
+    scope: str = ""
+    client_uri: str = ""
+    logo_uri: str = ""
+    tos_uri: str = ""
+    policy_uri: str = ""
+    contacts: tuple[str, ...] = ()
+    software_id: str = ""
+    software_version: str = ""
+    # SHA-256 of what is secret in its token, or of the whole text for one that moved in with a secret of its own.
+    secret_hash: bytes | None = field(default=None, repr=False)
+    secret_expire_time: datetime | None = None
+    registration_hash: bytes | None = field(default=None, repr=False)
+    stale_time: datetime | None = None
+    create_time: datetime
+    update_time: datetime
+
+    @property
+    def name(self) -> str:
+        """Return what to call it: what it says of itself is not to be trusted further than that."""
+        return self.client_name or self.client_id
+
+    @property
+    def has_imported_secret(self) -> bool:
+        """Say whether another system chose the secret, which a person may have made up."""
+        return self.secret_hash is not None and self.registration_hash is None
+
+    def redirect(self, asked: str) -> str | None:
+        """Return where to send the browser: exactly what is registered, but for the port of a loopback address.
+
+        A client with one address may leave it out. None: nowhere.
+        """
+        if not asked:
+            return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
+        return asked if any(matches(registered, asked) for registered in self.redirect_uris) else None
+
+    def must_use(self, grant_type: str) -> None:
+        """Raise UnauthorizedClient for a grant that the client did not register for."""
+        if grant_type not in self.grant_types:
+            raise UnauthorizedClient
+
+    def scopes(self, asked: str) -> frozenset[str]:
+        """Return the scopes that it asks for, or its own when it asks for none; raise InvalidScope for others."""
+        own = frozenset(self.scope.split())
+        wanted = frozenset(asked.split()) - _IGNORED_SCOPES
+        if not wanted:
+            return own or DEFAULT_SCOPES
+        if not wanted <= (own or KNOWN_SCOPES):
+            raise InvalidScope
+        return wanted
+
+    def authenticate(self, secret: str, method: str, at: datetime) -> None:
+        """Raise InvalidClient unless it proves itself in the way that it registered for."""
+        proven = _proven(self.client_id, secret, self.secret_hash)
+        if method != self.token_endpoint_auth_method:
+            raise InvalidClient
+        if method == PUBLIC:
+            if secret:
+                raise InvalidClient
+            return
+        if not proven or (self.secret_expire_time is not None and at >= self.secret_expire_time):
+            raise InvalidClient
+
+    def manages(self, registration_token: str) -> None:
+        """Raise InvalidToken unless this is the token that its registration returned."""
+        token = Token.read(REGISTRATION_PREFIX, registration_token)
+        if token is None or str(token.token_id) != self.client_id:
+            raise InvalidToken
+        if not token.proves(self.registration_hash or _NO_SECRET):
+            raise InvalidToken
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where a registration comes from, and how many clients without a grant there may be."""
+
+    # SHA-256.
+    address_hash: bytes
+    most_of_address: int
+    # Of all addresses together.
+    most: int
+
+
+def refuse_unknown(secret: str) -> NoReturn:
+    """Refuse a client that is not there, in the time that one that is there takes."""
+    _proven("", secret, None)
+    raise InvalidClient
+
+
+def _proven(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
+    token = Token.read(SECRET_PREFIX, secret) or Token(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
+    is_right = token.proves(secret_hash or _NO_SECRET)
+    is_ours = is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
+    whole = hashlib.sha256(secret.encode()).digest()
+    return hmac.compare_digest(whole, secret_hash or _NO_SECRET) or is_ours
+
+
+def matches(registered: str, asked: str) -> bool:
+    """Say whether a redirect is the registered one: character by character, but for a loopback address's port."""
+    if registered == asked:
+        return True
+    theirs, ours = _LOOPBACK.fullmatch(asked), _LOOPBACK.fullmatch(registered)
+    return (
+        theirs is not None
+        and ours is not None
+        and theirs.groups() == ours.groups()
+        and redirect_fault(asked, frozenset()) is None
+    )
+
+
+def redirect_fault(uri: str, schemes: Collection[str]) -> str | None:  # noqa: PLR0911 - one for each thing to say.
+    """Say what is wrong with a redirect URI; None when nothing is. `schemes` are allowed although they have no dot."""
+    if not uri or len(uri) > _MAX_URI or _URI.fullmatch(uri) is None or "\\" in uri:
+        return "is not an absolute URI of printable characters"
+    if "#" in uri:
+        return "has a fragment"
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "is not a URI"
+    if not uri.startswith(f"{parts.scheme}:") or _SCHEME.fullmatch(parts.scheme) is None:
+        return "needs a scheme in lower case"
+    if "@" in parts.netloc:
+        return "names a user"
+    if parts.scheme in {"https", "http"}:
+        is_named = bool(host) and _HOST.fullmatch(parts.netloc.removesuffix(f":{port}")) is not None
+        if not is_named or port == 0 or not uri.startswith(f"{parts.scheme}://"):
+            return "names no host"
+        if parts.scheme == "http" and parts.netloc.removesuffix(f":{port}").strip("[]") not in _LOOPBACK_HOSTS:
+            return "needs https, unless it is on this device (127.0.0.1, [::1], localhost)"
+        return None
+    if parts.scheme in _NEVER or ("." not in parts.scheme and parts.scheme not in schemes):
+        return "needs https, http on this device, or a private scheme with a dot, such as com.example.app"
+    return None
+
+
+def answer_fault(uri: str) -> str | None:
+    """Say when a redirect URI brings a parameter of the answer along: a client could take it for the server's."""
+    names = {name for name, _ in parse_qsl(urlsplit(uri).query, keep_blank_values=True)}
+    return f"has the parameter {', '.join(sorted(names & _ANSWERS))} of the answer" if names & _ANSWERS else None
+
+
+def redirect_place(uri: str) -> tuple[str, str]:
+    """Return where a redirect leads, for people ("host", "host:port" or "scheme:") and for form-action."""
+    parts = urlsplit(uri)
+    if parts.scheme in {"https", "http"}:
+        return parts.netloc, f"{parts.scheme}://{parts.netloc}"
+    return f"{parts.scheme}:", f"{parts.scheme}:"
+
+
+def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetime, *, client_id: str) -> Client:
+    """Return the client that describes itself so, names as in RFC 7591; missing ones get the RFC's defaults.
+
+    Raises InvalidRedirectUri and InvalidClientMetadata.
+    """
+    grant_types = _texts(metadata, "grant_types") or (AUTHORIZATION_CODE,)
+    response_types = _texts(metadata, "response_types") or (("code",) if AUTHORIZATION_CODE in grant_types else ())
+    method = _text(metadata, "token_endpoint_auth_method") or "client_secret_basic"
+    redirect_uris = _texts(metadata, "redirect_uris")
+    if not set(grant_types) & {AUTHORIZATION_CODE, DEVICE_CODE}:
+        raise InvalidClientMetadata(violations=[("grant_types", f"needs {AUTHORIZATION_CODE} or {DEVICE_CODE}")])
+    if set(response_types) - {"code"} or (AUTHORIZATION_CODE in grant_types) != bool(response_types):
+        raise InvalidClientMetadata(violations=[("response_types", f"is code, with the grant {AUTHORIZATION_CODE}")])
+    if method not in METHODS:
+        raise InvalidClientMetadata(violations=[("token_endpoint_auth_method", f"must be one of {', '.join(METHODS)}")])
+    if AUTHORIZATION_CODE in grant_types and not redirect_uris:
+        raise InvalidRedirectUri(violations=[("redirect_uris", "needs one")])
+    for index, uri in enumerate(redirect_uris):
+        if (fault := redirect_fault(uri, schemes) or answer_fault(uri)) is not None:
+            raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", fault)])
+    client = Client(
+        client_id=client_id,
+        client_name=_name(metadata),
+        redirect_uris=redirect_uris,
+        # A grant that we do not know is one that we do not give; RFC 7591 lets us say so in the answer.
+        grant_types=tuple(name for name in GRANT_TYPES if name in grant_types),
+        response_types=tuple(dict.fromkeys(response_types)),
+        token_endpoint_auth_method=method,
+        scope=" ".join(sorted(KNOWN_SCOPES.intersection(_text(metadata, "scope").split()))),
+        client_uri=_page(metadata, "client_uri"),
+        logo_uri=_page(metadata, "logo_uri"),
+        tos_uri=_page(metadata, "tos_uri"),
+        policy_uri=_page(metadata, "policy_uri"),
+        contacts=_texts(metadata, "contacts"),
+        software_id=_text(metadata, "software_id", 255),
+        software_version=_text(metadata, "software_version", 255),
+        create_time=at,
+        update_time=at,
+    )
+    return _must_be_small(client)
+
+
+def documented(client_id: str, document: Mapping[str, Any], schemes: Collection[str], at: datetime) -> Client:
+    """Return the client that a document at its id describes: a public one, because a document keeps no secret."""
+    client = described({"token_endpoint_auth_method": PUBLIC, **document}, schemes, at, client_id=client_id)
+    if document.get("client_id") != client_id:
+        raise InvalidClientMetadata(violations=[("client_id", "is not the address of the document")])
+    if client.token_endpoint_auth_method != PUBLIC:
+        raise InvalidClientMetadata(violations=[("token_endpoint_auth_method", "must be none")])
+    return replace(client, source="document")
+
+
+def registered(client: Client, client_id: UUID) -> tuple[Client, Token | None, Token]:
+    """Give a new client its secret, unless it is public, and the token that manages it."""
+    secret = None if client.token_endpoint_auth_method == PUBLIC else Token.made(SECRET_PREFIX, NO_TENANT, client_id)
+    manages = Token.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
+    known = replace(
+        client,
+        secret_hash=None if secret is None else secret.secret_hash(),
+        registration_hash=manages.secret_hash(),
+    )
+    return known, secret, manages
+
+
+def moved_in(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
+    """Return a client of an earlier system, which has its id and secret already; nobody holds a token to manage it.
+
+    Raises InvalidClientMetadata.
+    """
+    if not is_name(client.client_id) or client.client_id in RESERVED:
+        raise InvalidClientMetadata(violations=[("client_id", "is not 1 to 255 letters, digits and . _ ~ -")])
+    wanted = 0 if client.token_endpoint_auth_method == PUBLIC else len(_NO_SECRET)
+    if len(secret_hash) != wanted:
+        raise InvalidClientMetadata(violations=[("secret_hash", f"must have {wanted} bytes for a client of this kind")])
+    return replace(client, secret_hash=secret_hash or None, secret_expire_time=expire_time, create_time=at)
+
+
+def is_name(client_id: str) -> bool:
+    """Say whether a client's id is one that an earlier system may have given it."""
+    return _NAME.fullmatch(client_id) is not None
+
+
+def is_document(client_id: str) -> bool:
+    """Say whether a client's id is the https address of its metadata document."""
+    if not client_id.startswith("https://") or _URI.fullmatch(client_id) is None or len(client_id) > _MAX_URI:
+        return False
+    if redirect_fault(client_id, frozenset()) is not None:
+        return False
+    path = urlsplit(client_id).path
+    return len(path) > 1 and not {".", ".."} & set(path.split("/"))
+
+
+def _must_be_small(client: Client) -> Client:
+    texts = (value for value in (getattr(client, name) for name in _METADATA) if isinstance(value, str))
+    lists = (value for value in (getattr(client, name) for name in _METADATA) if isinstance(value, tuple))
+    if sum(len(text.encode()) for text in (*texts, *chain.from_iterable(lists))) > MAX_METADATA_BYTES:
+        raise InvalidClientMetadata(violations=[("client", f"has more than {MAX_METADATA_BYTES} bytes in all")])
+    return client
+
+
+def _text(metadata: Mapping[str, Any], name: str, most: int = _MAX_URI) -> str:
+    value = metadata.get(name) or ""
+    if not isinstance(value, str) or len(value) > most or "\x00" in value:
+        raise InvalidClientMetadata(violations=[(name, f"is not a text of at most {most} characters")])
+    return value
+
+
+def _name(metadata: Mapping[str, Any]) -> str:
+    """Read the name that a person is asked about: with nothing in it that does not show, or turns the text around."""
+    name = _text(metadata, "client_name", 255)
+    if not name.isprintable():
+        raise InvalidClientMetadata(violations=[("client_name", "holds characters that do not show")])
+    return name
+
+
+def _page(metadata: Mapping[str, Any], name: str) -> str:
+    """Read the address of a page, which a person may follow: http and https alone."""
+    uri = _text(metadata, name)
+    if uri and not (uri.startswith(("https://", "http://")) and _URI.fullmatch(uri)):
+        raise InvalidClientMetadata(violations=[(name, "is not the address of a page")])
+    return uri
+
+
+def _texts(metadata: Mapping[str, Any], name: str, most: int = 20) -> tuple[str, ...]:
+    value = metadata.get(name) or ()
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InvalidClientMetadata(violations=[(name, "is not a list of texts")])
+    found = tuple(value)
+    if len(found) > most or not all(
+        isinstance(each, str) and len(each) <= _MAX_URI and "\x00" not in each for each in found
+    ):
+        raise InvalidClientMetadata(violations=[(name, f"is not a list of at most {most} texts")])
+    return found

@@ -1,0 +1,1 @@
+"""Service accounts: named owners of API keys."""

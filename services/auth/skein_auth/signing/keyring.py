@@ -1,0 +1,185 @@
+"""The keys that sign, one for each purpose: made when there is none, rotated with overlap, shared by all replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, overload
+
+import asyncpg
+from joserfc.jwk import OKPKey, RSAKey
+
+from skein_auth.encryption import SealBroken
+from skein_auth.signing.identity_cache import Signed
+from skein_kit.errors import Refusal
+from skein_kit.identity.identity_token import ALGORITHM, LIFETIME_SECONDS
+from skein_kit.ids import now
+from skein_kit.telemetry import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein.auth.v1 import auth_pb2 as pb
+    from skein_auth.encryption import Sealer
+    from skein_auth.signing.store import KeyStore
+    from skein_kit.idempotency.store import Once
+    from skein_kit.identity.identity_token import Caller
+
+# Internal identities, and the access and ID tokens that the world verifies.
+Purpose = Literal["identity", "access"]
+ACCESS_ALGORITHM = "RS256"
+_RSA_BITS = 2048
+# A replaced key verifies for two lifetimes of a token: one for the last token that it signed, and time enough for other
+# replicas to notice its successor.
+OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
+# The same for access tokens, beyond their lifetime.
+ACCESS_OVERLAP = timedelta(seconds=60)
+# The public halves are believed for this long: what a key signed that has ended is refused a second later, and by the
+# gateway, which remembers what it exchanged, within five.
+BELIEVED_SECONDS = 1.0
+# Tokens that name unknown keys make a replica read the public halves no more often than this.
+UNKNOWN_KEY_SECONDS = 0.25
+
+log = logs.get("auth")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewKey:
+    """A signing key on its way into the database."""
+
+    key_id: str
+    purpose: Purpose
+    # JSON Web Key (RFC 8037, RFC 7518).
+    public_jwk: str
+    sealed_private_jwk: bytes = field(repr=False)
+    create_time: datetime
+
+    @classmethod
+    async def make(cls, sealer: Sealer, at: datetime, purpose: Purpose = "identity") -> NewKey:
+        """Make a key; its id is its thumbprint (RFC 7638)."""
+        key: OKPKey | RSAKey
+        if purpose == "access":
+            # Looking for primes takes a while, in which the loop has other things to do.
+            key, algorithm = await asyncio.to_thread(RSAKey.generate_key, _RSA_BITS), ACCESS_ALGORITHM
+        else:
+            key, algorithm = OKPKey.generate_key("Ed25519", private=True), ALGORITHM
+        key_id = key.thumbprint()
+        names = {"kid": key_id, "use": "sig", "alg": algorithm}
+        private = json.dumps({**key.as_dict(private=True), **names})
+        return cls(
+            key_id=key_id,
+            purpose=purpose,
+            public_jwk=json.dumps({**key.as_dict(private=False), **names}),
+            sealed_private_jwk=sealer.seal(private.encode(), name=key_id),
+            create_time=at,
+        )
+
+
+class Keyring:
+    """The keys that sign, and the public halves that verify access tokens, as this replica knows them."""
+
+    def __init__(self, store: KeyStore, sealer: Sealer, *, access_seconds: int = 3600) -> None:
+        """Give replaced access keys `access_seconds`, the life of an access token, and a little more."""
+        self._store = store
+        self._sealer = sealer
+        self._access_overlap = timedelta(seconds=access_seconds) + ACCESS_OVERLAP
+        self._active: dict[Purpose, OKPKey | RSAKey] = {}
+        self._broken = ""
+        self._verifying: Mapping[str, RSAKey] = {}
+        self._read = float("-inf")
+        self._reading = asyncio.Lock()
+        self._signed = Signed()
+
+    @overload
+    async def active(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
+
+    @overload
+    async def active(self, purpose: Literal["access"]) -> RSAKey: ...
+
+    async def active(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
+        """Return the key that signs; the cluster's first call makes it.
+
+        Raises SealBroken when the key was sealed with a system key that this process was not given.
+        """
+        return self._active.get(purpose) or await self.refresh(purpose)
+
+    async def signed(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
+        """Return a signed identity and the Unix time at which it ends, `until` at the latest. Raises SealBroken."""
+        return self._signed.of(caller, key=await self.active(), at=at, until=until)
+
+    @overload
+    async def refresh(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
+
+    @overload
+    async def refresh(self, purpose: Purpose) -> OKPKey | RSAKey: ...
+
+    async def refresh(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
+        """Read which key signs now."""
+        row = await self._store.active_signing_key(purpose)
+        if row is None:
+            # Two replicas may come here at once: the database keeps one key, and both read that one.
+            await self._store.create_signing_key(await NewKey.make(self._sealer, now(), purpose))
+            row = await self._store.active_signing_key(purpose)
+        if row is None:
+            message = "there is no signing key although one was just made"
+            raise LookupError(message)
+        key_id = row["key_id"]
+        known = self._active.get(purpose)
+        if known is not None and known.kid == key_id:
+            return known
+        try:
+            private = json.loads(self._sealer.open(row["sealed_private_jwk"], name=key_id))
+        except SealBroken:
+            self._active.pop(purpose, None)
+            if self._broken != key_id:
+                log.warning("signing_key_does_not_open", key_id=key_id, check="SKEIN_SYSTEM_KEY")
+            self._broken = key_id
+            raise
+        key = RSAKey.import_key(private) if purpose == "access" else OKPKey.import_key(private)
+        self._active[purpose] = key
+        return key
+
+    async def verifying(self, key_id: str) -> RSAKey | None:
+        """Return the public key that verifies access tokens of this id; None for one that is not there, or ended."""
+        asked = time.monotonic()
+        if asked - self._read >= BELIEVED_SECONDS or key_id not in self._verifying:
+            await self._read_since(asked)
+        return self._verifying.get(key_id)
+
+    async def rotate(
+        self, once: Once, purpose: Purpose = "identity", *, emergency: bool = False
+    ) -> pb.RotateSigningKeyResponse:
+        """Make a new key the one that signs, once for each request; in an emergency the old one ends at once."""
+        new = await NewKey.make(self._sealer, now(), purpose)
+        overlap = self._access_overlap if purpose == "access" else OVERLAP
+        ends = new.create_time if emergency else new.create_time + overlap
+        response = await self._store.rotate_signing_key(new, ends, once, emergency=emergency)
+        await self.refresh(purpose)
+        if response.signing_key.key_id == new.key_id:
+            log.info("signing_key_rotated", key_id=new.key_id, purpose=purpose, emergency=emergency)
+        return response
+
+    async def keep_fresh(self, seconds: float) -> None:
+        """Notice keys that other replicas made, until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                for purpose in tuple(self._active):
+                    await self.refresh(purpose)
+            except (Refusal, SealBroken, asyncpg.PostgresError):
+                # Readiness says what is wrong with the database; the broken seal is logged already.
+                continue
+
+    async def _read_since(self, asked: float) -> None:
+        """Return once the public halves were read after `asked`: everybody who waits shares one reading."""
+        async with self._reading:
+            if self._read >= asked:
+                return
+            await asyncio.sleep(self._read + UNKNOWN_KEY_SECONDS - time.monotonic())
+            started = time.monotonic()
+            keys = await self._store.list_signing_keys(now(), "access")
+            self._verifying = {key.key_id: RSAKey.import_key(json.loads(key.jwk)) for key in keys}
+            self._read = started

@@ -1,7 +1,0 @@
-"""The named queries of the auth service."""
-
-from __future__ import annotations
-
-from skein_kit.sql import Queries
-
-QUERIES = Queries.of("skein_auth")

@@ -1,0 +1,1 @@
+"""What auth asks the tenancy service: tenant state, memberships and invitations."""

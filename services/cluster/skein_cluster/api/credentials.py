@@ -1,0 +1,138 @@
+"""The keys of a cluster on this machine: the system key, the operator's, and a development tenant's API key."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skein.auth.v1 import auth_pb2
+from skein_auth.api_keys.model import PREFIX, Key
+from skein_client.connection import CREDENTIALS_FILE, Connection, ca_file_of, data_dir
+from skein_client.errors import Unauthenticated
+from skein_cluster.api.client import calling, read_credentials
+from skein_cluster.api.organizations import ensure_organization, ensure_tenant
+from skein_cluster.embedded.errors import DataDirUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NAME = "Development"
+SLUG = "development"
+_SECRET_MODE = 0o600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credentials:
+    """How to reach the cluster as the development tenant, and as the operator."""
+
+    # "127.0.0.1:50050" or the like.
+    endpoint: str
+    # "http://127.0.0.1:8080" or the like.
+    http: str
+    api_key: str = dataclasses.field(repr=False)
+    tenant_id: str
+    operator_key: str = dataclasses.field(repr=False)
+
+
+def make_private(data_dir: Path) -> None:
+    """Make the data folder, for its owner alone, unless it exists. Raises DataDirUnusable."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise DataDirUnusable(data_dir, f"it cannot be made ({error.strerror}); use another data folder") from None
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        raise DataDirUnusable(data_dir, "it cannot be written; use another data folder")
+
+
+def saved(data_dir: Path) -> dict[str, Any]:
+    """Return what an earlier start wrote; empty before the first."""
+    return read_credentials(data_dir / CREDENTIALS_FILE)
+
+
+def save(data_dir: Path, credentials: Credentials) -> Path:
+    """Write credentials.json, readable by its owner alone, and return its path."""
+    path = data_dir / CREDENTIALS_FILE
+    _write_secret(path, json.dumps(dataclasses.asdict(credentials), indent=2) + "\n")
+    return path
+
+
+def exchange_key(environment: Mapping[str, str], api_key_id: str, secret: str) -> Path | None:
+    """Put a key's successor into credentials.json where the key stands there; return its path, None where not."""
+    path = data_dir(environment) / CREDENTIALS_FILE
+    values = read_credentials(path)
+    old = Key.read(PREFIX, str(values.get("api_key", "")))
+    if not secret or old is None or str(old.token_id) != api_key_id:
+        return None
+    _write_secret(path, json.dumps({**values, "api_key": secret}, indent=2) + "\n")
+    return path
+
+
+def system_key(data_dir: Path) -> str:
+    """Return the secret that services share with auth, made at the first start."""
+    path = data_dir / "system.key"
+    if not path.exists():
+        _write_secret(path, secrets.token_urlsafe(48))
+    return path.read_text("utf-8").strip()
+
+
+def master_key(data_dir: Path) -> str:
+    """Return the key that secrets of tenants are sealed under, made at the first start."""
+    path = data_dir / "master.key"
+    if not path.exists():
+        _write_secret(path, secrets.token_hex(32))
+    return path.read_text("utf-8").strip()
+
+
+async def development(
+    addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
+) -> Credentials:
+    """Return credentials that work: those of an earlier start, or new ones for the development tenant.
+
+    A start that was killed half-way, a removed credentials.json and a removed database all end here, so what exists
+    already is found by its slug.
+    """
+    is_secure = bool(environment.get("SKEIN_TLS_CERTIFICATE"))
+    grpc_scheme, http_scheme = ("https://", "https://") if is_secure else ("", "http://")
+    endpoint = f"{grpc_scheme}{reachable(addresses['gateway'])}"
+    http = f"{http_scheme}{reachable(addresses['http'])}"
+    base = Connection(endpoint=endpoint, api_key=operator_key, ca_file=ca_file_of(environment))
+    tenant_id, api_key = str(before.get("tenant_id", "")), str(before.get("api_key", ""))
+    if not (tenant_id and api_key and await _works(dataclasses.replace(base, api_key=api_key))):
+        async with calling(base) as operator:
+            organization_id = await ensure_organization(operator, NAME, SLUG)
+            tenant_id = await ensure_tenant(operator, organization_id, NAME, SLUG)
+        async with calling(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
+            made = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
+        api_key = made.secret
+    return Credentials(endpoint=endpoint, http=http, api_key=api_key, tenant_id=tenant_id, operator_key=operator_key)
+
+
+def reachable(address: str) -> str:
+    """Return the address at which something that listens on every interface can be called from here."""
+    host, _, port = address.rpartition(":")
+    return f"127.0.0.1:{port}" if host in {"0.0.0.0", "[::]", "::", ""} else address  # noqa: S104 - compared, not bound.
+
+
+async def _works(connection: Connection) -> bool:
+    async with calling(connection) as api:
+        with suppress(Unauthenticated):
+            await api.auth.GetMe(auth_pb2.GetMeRequest())
+            return True
+    return False
+
+
+def _write_secret(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".part")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET_MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

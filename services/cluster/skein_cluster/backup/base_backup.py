@@ -1,0 +1,96 @@
+"""Making a backup: a copy of the server's files by pg_basebackup, and what is told of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from skein_cluster.backup import cold_storage, postgres_programs
+from skein_cluster.backup.postgres_manifest import PostgresManifest
+from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, Backup, sha256
+from skein_cluster.cli.exit_codes import Exit, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from skein_cluster.backup.repository import Folder
+    from skein_cluster.backup.source import Facts, Source
+
+_PROGRESS = re.compile(r"(\d+)/(\d+) kB")
+
+
+async def create(
+    folder: Folder, source: Source, environment: Mapping[str, str], *, told: Callable[[int, int], None]
+) -> Backup:
+    """Make a backup; `told` hears how many bytes of how many were copied. Raises Failure.
+
+    The folder must be held for writing.
+    """
+    facts = await source.facts()
+    _must_be_of(folder, facts.system_identifier)
+    started = datetime.now(UTC)
+    files_before = cold_storage.collect(folder, environment)
+    backup_id = folder.new_id(started)
+    with folder.part(backup_id) as part:
+        await _copied(source, facts, part, backup_id, told)
+        manifest = PostgresManifest.read(part / POSTGRES_MANIFEST)
+        async with source.connection() as connection:
+            finished: datetime = await connection.fetchval("SELECT clock_timestamp()")
+        # A file may come or go while the data is copied: a row may name those of before and those of after.
+        files = files_before | cold_storage.collect(folder, environment)
+        backup = Backup(
+            backup_id=backup_id,
+            start_time=started,
+            finish_time=finished.astimezone(UTC),
+            timeline=manifest.timeline,
+            start_lsn=manifest.start_lsn,
+            stop_lsn=manifest.stop_lsn,
+            system_identifier=facts.system_identifier,
+            postgres_version=facts.version,
+            wal_segment_bytes=facts.wal_segment_bytes,
+            schema_version=facts.schema_version,
+            skein_version=version("skein-cluster"),
+            database=facts.database,
+            superuser=facts.superuser,
+            data_dir="" if source.data_dir is None else str(source.data_dir.absolute()),
+            has_log=facts.archives and folder.wal.is_dir(),
+            database_bytes=facts.database_bytes,
+            files={
+                name: {"bytes": (part / name).stat().st_size, "sha256": sha256(part / name)}
+                for name in (BASE, WAL_OF_BASE, POSTGRES_MANIFEST)
+            },
+            cold=sorted(files),
+        )
+        folder.complete(part, backup)
+    return backup
+
+
+def _must_be_of(folder: Folder, system_identifier: str) -> None:
+    known = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
+    others = known - {"", system_identifier}
+    if others:
+        message = f"{folder.path} holds backups of another database; name another folder."
+        raise Failure(message, Exit.REFUSED)
+
+
+async def _copied(source: Source, facts: Facts, part: Path, label: str, told: Callable[[int, int], None]) -> None:
+    program = await postgres_programs.program("pg_basebackup", facts.major)
+
+    def line(text: str) -> None:
+        if match := _PROGRESS.search(text):
+            told(int(match.group(1)) << 10, int(match.group(2)) << 10)
+
+    command = [
+        *(str(program), *source.arguments, f"--pgdata={part}", "--format=tar", "--compress=client-gzip:1"),
+        *("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256", f"--label=skein {label}"),
+        *("--progress", "--no-password"),
+    ]
+    code, _, said = await postgres_programs.run(command, environment=source.environment, told=line)
+    if code:
+        lines = [each for each in re.split(r"[\r\n]+", said) if "error:" in each]
+        why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
+        message = f"pg_basebackup could not copy the server: {why.rstrip('.')}."
+        raise Failure(message, Exit.REFUSED)

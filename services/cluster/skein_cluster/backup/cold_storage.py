@@ -1,0 +1,121 @@
+"""The files of cold storage, which no table holds: kept once beside the backups, and given back from there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from skein_cluster.backup.repository import COLD_PART, sha256, synchronize
+from skein_memory.settings import MemorySettings
+from skein_session.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import asyncpg
+
+    from skein_cluster.backup.repository import Backup, Folder
+
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+# A file's name ends with so many digits of its checksum.
+_DIGITS = 16
+_NAMED = """
+    SELECT 'memory/' || tenant_id || '/' || archive_id || '-' || left(encode(checksum, 'hex'), 16) || '.jsonl.gz'
+        AS name
+    FROM memory.archives
+    UNION ALL
+    SELECT 'session/' || tenant_id || '/' || file_id || '-' || left(encode(checksum, 'hex'), 16) || '.jsonl.gz'
+    FROM session.stored_sessions
+"""
+
+
+def places(environment: Mapping[str, str]) -> dict[str, Path]:
+    """Return where each service keeps its files."""
+    return {
+        "memory": MemorySettings.read(environment).archives(environment),
+        "session": SessionSettings.read(environment).archives(environment),
+    }
+
+
+def collect(folder: Folder, environment: Mapping[str, str]) -> set[str]:
+    """Bring every file that there is to the folder, and return their names."""
+    found: set[str] = set()
+    for kind, place in places(environment).items():
+        for path in place.glob("*/*.jsonl.gz"):
+            name = f"{kind}/{path.parent.name}/{path.name}"
+            # One that goes away meanwhile is named by no row any more.
+            if (folder.cold / name).exists() or _copied(path, folder.cold / name):
+                found.add(name)
+    return found
+
+
+def give_back(
+    names: Iterable[str], folder: Folder, target: Mapping[str, Path], others: Mapping[str, Path]
+) -> list[str]:
+    """Bring files that a restored database names to its services; return those that are nowhere.
+
+    They lie beside the backups or, where they are newer than the last one, where an old cluster had them.
+    """
+    missing = []
+    for name in names:
+        kind, _, rest = name.partition("/")
+        wanted = [folder.cold / name, *([others[kind] / rest] if kind in others else [])]
+        if not any(_copied(path, target[kind] / rest) for path in wanted if _is_whole(path)):
+            missing.append(name)
+    return missing
+
+
+def prune(folder: Folder, kept: Iterable[Backup]) -> int:
+    """Remove the files that no kept backup names; return how many."""
+    named = {name for backup in kept for name in backup.cold}
+    gone = [path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in named]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone)
+
+
+def problems(folder: Folder, backup: Backup) -> list[str]:
+    """Return what is wrong with the files that a backup names."""
+    found = []
+    for name in backup.cold:
+        path = folder.cold / name
+        if not path.exists():
+            found.append(f"cold/{name} is missing.")
+        elif not _is_whole(path):
+            found.append(f"cold/{name} was changed after it was written.")
+    return found
+
+
+async def named(connection: asyncpg.Connection[Any]) -> list[str]:
+    """Return the files that a database names."""
+    return [row["name"] for row in await connection.fetch(_NAMED)]
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return sha256(path)[:_DIGITS] == path.name.removesuffix(".jsonl.gz").rpartition("-")[2]
+    except OSError:
+        return False
+
+
+def _copied(path: Path, to: Path) -> bool:
+    made = [folder for folder in (to.parent, *to.parent.parents) if not folder.exists()]
+    for folder in reversed(made):
+        folder.mkdir(exist_ok=True, mode=_PRIVATE_FOLDER)
+    part = to.with_suffix(COLD_PART)
+    try:
+        with path.open("rb") as source, os.fdopen(os.open(part, _NEW, _PRIVATE_FILE), "wb") as copy:
+            shutil.copyfileobj(source, copy)
+        synchronize(part)
+        part.replace(to)
+    except FileNotFoundError:
+        return False
+    finally:
+        # Whatever went wrong: half a file holds what may be purged by the time of the next backup.
+        part.unlink(missing_ok=True)
+    for folder in {to.parent, *(new.parent for new in made)}:
+        synchronize(folder)
+    return True

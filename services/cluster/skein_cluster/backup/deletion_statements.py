@@ -1,0 +1,122 @@
+"""Doing again, in a database that was brought back, what no service can while nobody serves: by statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skein_cluster.backup.deletions import ACCESSES, SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_cluster.backup.deletions import Access, Erasures
+
+    Connection = asyncpg.Connection[Any]
+
+# Every table with rows of tenants; partitions are reached through their parents. The report of deletions outlives them.
+_TABLES = """
+    SELECT format('%I.%I', space.nspname, class.relname) AS name
+    FROM pg_class AS class JOIN pg_namespace AS space ON space.oid = class.relnamespace
+    JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid
+    WHERE attribute.attname = 'tenant_id' AND NOT attribute.attisdropped AND class.relkind IN ('r', 'p')
+      AND NOT class.relispartition AND space.nspname NOT IN ('pg_catalog', 'information_schema')
+      AND NOT (space.nspname = 'tenancy' AND class.relname = 'deletions')
+"""
+_ORGANIZATIONS = """
+    DELETE FROM tenancy.organizations AS organization
+    WHERE organization_id = ANY ($1::uuid[]) AND delete_time IS NOT NULL
+      AND NOT EXISTS (SELECT FROM tenancy.tenants WHERE tenants.organization_id = organization.organization_id)
+"""
+
+
+async def tombstones(connection: Connection, known: Erasures) -> None:
+    """Bring every tombstone there, of what is not there as well: an old export may hold it."""
+    there = {row["tenant_id"] for row in await connection.fetch("SELECT tenant_id FROM tenancy.tenants")}
+    for service in SERVICES:
+        await connection.executemany(
+            f"INSERT INTO {service}.tombstone_salts (tenant_id, salt) VALUES ($1, $2) ON CONFLICT DO NOTHING",  # noqa: S608 - constants.
+            [(tenant_id, salt) for tenant_id, salt in known.salts[service].items() if tenant_id in there],
+        )
+        await connection.executemany(
+            f"INSERT INTO {service}.tombstones (tenant_id, digest, create_time) VALUES ($1, $2, $3)"  # noqa: S608 - constants.
+            " ON CONFLICT (tenant_id, digest)"
+            " DO UPDATE SET create_time = greatest(tombstones.create_time, excluded.create_time)",
+            [
+                (tenant_id, digest, time)
+                for (tenant_id, digest), time in known.digests[service].items()
+                if tenant_id in there
+            ],
+        )
+
+
+async def tenants(connection: Connection, known: Erasures) -> list[UUID]:
+    """Remove every row of the tenants that were deleted for good, and report of it; return which there were."""
+    wanted = list(known.tenants)
+    rows = await connection.fetch("SELECT tenant_id FROM tenancy.tenants WHERE tenant_id = ANY ($1::uuid[])", wanted)
+    gone = [row["tenant_id"] for row in rows]
+    async with connection.transaction():
+        # All tables lose them, so there is no order to keep to.
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        for row in await connection.fetch(_TABLES):
+            await connection.execute(f"DELETE FROM {row['name']} WHERE tenant_id = ANY ($1::uuid[])", gone)  # noqa: S608 - from the catalog.
+        for tenant_id in gone:
+            report = known.tenants[tenant_id]
+            await connection.execute("DELETE FROM tenancy.deletions WHERE tenant_id = $1", tenant_id)
+            columns = ", ".join(report)
+            places = ", ".join(f"${number}" for number in range(1, len(report) + 1))
+            await connection.execute(
+                f"INSERT INTO tenancy.deletions ({columns}) VALUES ({places})",  # noqa: S608 - its own columns.
+                *report.values(),
+            )
+        await connection.execute(
+            "UPDATE tenancy.deletions SET state = 'done', stage = '', finish_time = coalesce(finish_time, now())"
+            " WHERE tenant_id = ANY ($1::uuid[])",
+            gone,
+        )
+    await connection.execute(_ORGANIZATIONS, [report["organization_id"] for report in known.tenants.values()])
+    return gone
+
+
+async def accounts(connection: Connection, known: Erasures) -> int:
+    """Remove the accounts that were deleted, and their memberships; return how many there were."""
+    wanted: Collection[UUID] = list(known.accounts)
+    async with connection.transaction():
+        await connection.execute("DELETE FROM tenancy.memberships WHERE account_id = ANY ($1::uuid[])", wanted)
+        status = await connection.execute("DELETE FROM auth.accounts WHERE account_id = ANY ($1::uuid[])", wanted)
+    return int(status.rpartition(" ")[2])
+
+
+async def subjects(connection: Connection, tenant_id: UUID, gone: Collection[str]) -> None:
+    """Take people out of a tenant's directory."""
+    for table in ("tenancy.subject_properties", "tenancy.subjects"):
+        await connection.execute(
+            f"DELETE FROM {table} WHERE tenant_id = $1 AND subject_id = ANY ($2::text[])",  # noqa: S608 - constants.
+            tenant_id,
+            list(gone),
+        )
+
+
+async def accesses(connection: Connection, known: Erasures) -> int:
+    """Keep out who was kept out, and remove service accounts that were removed; return how many could come in."""
+    gone = [name.partition(":")[2] for name in known.service_accounts]
+    status = await connection.execute(
+        "DELETE FROM auth.service_accounts WHERE service_account_id::text = ANY ($1::text[])", gone
+    )
+    count = int(status.rpartition(" ")[2])
+    for access in ACCESSES:
+        closed = known.closed[access.table]
+        status = await connection.execute(closing(access), list(closed), list(closed.values()))
+        count += int(status.rpartition(" ")[2])
+    return count
+
+
+def closing(access: Access) -> str:
+    """Return the statement that keeps out, unless they are kept out already: their names, and since when."""
+    return (
+        f"UPDATE {access.table} SET {access.close}"  # noqa: S608 - constants.
+        " FROM unnest($1::text[], $2::timestamptz[]) AS closed (name, time)"
+        f" WHERE {access.column}::text = closed.name AND {access.is_open}"
+    )

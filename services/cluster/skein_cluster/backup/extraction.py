@@ -1,0 +1,201 @@
+"""Reading a backup's files against the list that came with them: to verify them, or to write them for a server."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import tarfile
+import zlib
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from skein_cluster.backup.postgres_manifest import PostgresManifest
+from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+_CHUNK = 1 << 20
+_MODE_FILE, _MODE_FOLDER = 0o600, 0o700
+# Headers of Postgres' archives say all in one block. Those of other types announce a text of any length.
+_TYPES = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE})
+
+
+class Header(tarfile.TarInfo):
+    """A header of an archive that Postgres may have written."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read a header. Raises BackupDamaged for a type that would have its text read into memory."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.type not in _TYPES:
+            message = f"{header.name} is neither a file nor a folder."
+            raise BackupDamaged(message)
+        return header
+
+
+class Content(Protocol):
+    """What a member of an archive is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to so many bytes; none at the end."""
+
+
+def problems(folder: Path) -> list[str]:
+    """Return what is wrong with the files of a backup: each by its name."""
+    try:
+        manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
+    except BackupDamaged as damaged:
+        return [str(damaged)]
+    found, seen = [], set[str]()
+    try:
+        with _readable(folder / BASE):
+            for member, content in _members(folder / BASE):
+                if content is None:
+                    continue
+                seen.add(member.name)
+                problem = _differs_in_size(member, manifest) or _differs(member.name, _measured(content), manifest)
+                if problem:
+                    found.append(problem)
+    except BackupDamaged as damaged:
+        return [*found, str(damaged)]
+    found += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - seen)]
+    return found
+
+
+def unpack(
+    folder: Path,
+    files: Mapping[str, Mapping[str, Any]],
+    to: Path,
+    own: Callable[[Path], None],
+    told: Callable[[int], None],
+) -> None:
+    """Write a backup's data where a server can run on it; `own` gives each file to the server's user.
+
+    `files` has the size and SHA-256 of each packed file; `told` hears of every byte that was written. Raises
+    BackupDamaged at the first file that is not as it was, before more of it is written than there was.
+    """
+    for name in (POSTGRES_MANIFEST, WAL_OF_BASE):
+        # What is in them is on no other list.
+        _must_be_whole(folder / name, files.get(name, {}))
+    manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
+    seen = set[str]()
+    with _readable(folder / BASE):
+        for member, content in _members(folder / BASE):
+            if content is not None and (problem := _differs_in_size(member, manifest)):
+                raise BackupDamaged(problem)
+            written = _write(_inside(to, member), content, own, told)
+            if written is not None:
+                seen.add(member.name)
+                if problem := _differs(member.name, written, manifest):
+                    raise BackupDamaged(problem)
+    if missing := manifest.files.keys() - seen:
+        message = f"{BASE}: {min(missing)} is missing."
+        raise BackupDamaged(message)
+    with _readable(folder / WAL_OF_BASE):
+        for member, content in _members(folder / WAL_OF_BASE):
+            _write(_inside(to / "pg_wal", member), content, own, told)
+
+
+def unpack_log(folder: Path, to: Path) -> None:
+    """Write the log that a backup carries itself. Raises BackupDamaged."""
+    with _readable(folder / WAL_OF_BASE):
+        for member, content in _members(folder / WAL_OF_BASE):
+            _write(_inside(to, member), content, _keep, _hear_nothing)
+
+
+def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
+    """Yield each member with what it holds; None for a folder."""
+    # Packed in several parts, which tarfile's own reader of packed streams does not go on with.
+    with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|", tarinfo=Header) as archive:
+        for member in archive:
+            if member.isdir():
+                yield member, None
+            elif member.isfile():
+                yield member, archive.extractfile(member)
+            else:
+                message = f"{path.name}: {member.name} is neither a file nor a folder."
+                raise BackupDamaged(message)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise BackupDamaged where a packed file, read in the block, is not what it was."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError) as error:
+        message = f"{path.name} cannot be read ({type(error).__name__})."
+        raise BackupDamaged(message) from None
+
+
+def _inside(to: Path, member: tarfile.TarInfo) -> Path:
+    path = to / member.name
+    if ".." in path.parts or member.name.startswith("/"):
+        message = f"{member.name} leads out of the folder."
+        raise BackupDamaged(message)
+    return path
+
+
+def _write(
+    path: Path, content: Content | None, own: Callable[[Path], None], told: Callable[[int], None]
+) -> tuple[int, str] | None:
+    """Write a file and return its size and checksum; None for a folder."""
+    if content is None:
+        path.mkdir(mode=_MODE_FOLDER, parents=True, exist_ok=True)
+        own(path)
+        return None
+    path.parent.mkdir(mode=_MODE_FOLDER, parents=True, exist_ok=True)
+    digest, size = hashlib.sha256(), 0
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE_FILE), "wb") as file:
+        while chunk := content.read(_CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+            told(len(chunk))
+    own(path)
+    return size, digest.hexdigest()
+
+
+def _measured(content: Content) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    while chunk := content.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
+    """Raise BackupDamaged for a packed file with other bytes than it had."""
+    try:
+        is_whole = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
+    except OSError as error:
+        message = f"{path.name} cannot be read ({type(error).__name__})."
+        raise BackupDamaged(message) from None
+    if not is_whole:
+        message = f"{path.name} was changed after it was written."
+        raise BackupDamaged(message)
+
+
+def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:
+    """Return what is wrong with what a member's header says, before any of its bytes is read."""
+    expected = manifest.files.get(member.name)
+    if expected is None:
+        return f"{BASE}: {member.name} is not on the list of files."
+    return (
+        "" if member.size == expected[0] else f"{BASE}: {member.name} has {member.size} bytes, and had {expected[0]}."
+    )
+
+
+def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
+    """Return what is wrong with the bytes of a member whose size is right; an archive that is cut has fewer."""
+    return "" if measured == manifest.files[name] else f"{BASE}: {name} was changed after it was written."
+
+
+def _keep(_path: Path) -> None:
+    """Leave a file to whom it belongs."""
+
+
+def _hear_nothing(_count: int) -> None:
+    """Tell nobody."""

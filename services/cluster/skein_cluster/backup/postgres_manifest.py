@@ -1,0 +1,56 @@
+"""The list of files that Postgres gives along with a copy of its data, each with its size and checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_cluster.backup.repository import BackupDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_CHECKSUM_LINE = b'"Manifest-Checksum": '
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostgresManifest:
+    """The list."""
+
+    system_identifier: str
+    timeline: int
+    start_lsn: str
+    stop_lsn: str
+    # Size and SHA-256 of each file, by its path.
+    files: Mapping[str, tuple[int, str]]
+
+    @classmethod
+    def read(cls, path: Path) -> PostgresManifest:
+        """Read the list, which holds its own checksum. Raises BackupDamaged."""
+        try:
+            text = path.read_bytes()
+            body, mark, _ = text.rpartition(_CHECKSUM_LINE)
+            said = json.loads(text)
+            if not mark or hashlib.sha256(body).hexdigest() != said["Manifest-Checksum"]:
+                message = f"{path} was changed after it was written."
+                raise BackupDamaged(message)
+            (wal,) = said["WAL-Ranges"]
+            return cls(
+                system_identifier=str(said.get("System-Identifier", "")),
+                timeline=wal["Timeline"],
+                start_lsn=wal["Start-LSN"],
+                stop_lsn=wal["End-LSN"],
+                files={_path(file): (file["Size"], file["Checksum"]) for file in said["Files"]},
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"{path} cannot be read ({type(error).__name__})."
+            raise BackupDamaged(message) from None
+
+
+def _path(file: Mapping[str, str]) -> str:
+    if "Path" in file:
+        return file["Path"]
+    return bytes.fromhex(file["Encoded-Path"]).decode(errors="surrogateescape")

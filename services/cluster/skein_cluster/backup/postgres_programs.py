@@ -1,0 +1,124 @@
+"""Postgres' own programs: those of the wheel, or those on the PATH, whichever fit a server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.binaries import programs
+from skein_cluster.embedded.errors import PostgresDidNotStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+# Asked for once: finding out takes several processes.
+_FOUND: dict[tuple[str, int, bool], Path] = {}
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+_IDENTIFIER = re.compile(r"Database system identifier: +(\d+)")
+_TIME = re.compile(r"(?:COMMIT|ABORT) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) UTC")
+
+
+async def program(name: str, major: int, *, exactly: bool = False) -> Path:
+    """Return a program of this major version, or of a later one unless it must be the same. Raises Failure.
+
+    The wheel's comes first.
+    """
+    known = _FOUND.get((name, major, exactly))
+    if known is not None:
+        return known
+    tried: list[str] = []
+    for path in _candidates(name):
+        version = await _major(path)
+        if version == major or (not exactly and version > major):
+            _FOUND[name, major, exactly] = path
+            return path
+        tried.append(f"{path} of {version}")
+    which = f"version {major}" if exactly else f"version {major} or later"
+    had = f", and there is {', '.join(tried)}" if tried else ""
+    message = f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH."
+    raise Failure(message, Exit.CANNOT_START)
+
+
+async def system_identifier(place: Path, major: int) -> str:
+    """Return which database lies in a folder, running or not; empty where that cannot be told."""
+    control = await program("pg_controldata", major, exactly=True)
+    _, said, _ = await run([str(control), str(place)], environment={})
+    match = _IDENTIFIER.search(said)
+    return match.group(1) if match else ""
+
+
+async def last_transaction(segment: Path, major: int) -> datetime | None:
+    """Return when the last transaction in a segment of the log ended; None when there is none."""
+    dump = await program("pg_waldump", major, exactly=True)
+    # It may complain about a record that goes on in the next segment: what it said before that counts.
+    _, said, _ = await run([str(dump), "--rmgr=Transaction", str(segment)], environment={})
+    times = [datetime.fromisoformat(time).replace(tzinfo=UTC) for time in _TIME.findall(said)]
+    return max(times, default=None)
+
+
+async def run(
+    command: Sequence[str], *, environment: Mapping[str, str], told: Callable[[str], None] | None = None
+) -> tuple[int, str, str]:
+    """Run a program to its end; return its exit code, its output and its complaints.
+
+    `told` gets each line of its complaints as it comes. A cancelled call ends the program, and what it started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PATH": os.environ.get("PATH", os.defpath), "TZ": "UTC", "LC_ALL": "C", **environment},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None  # noqa: S101 - piped.
+        assert process.stderr is not None  # noqa: S101 - piped.
+        out, err = await asyncio.gather(process.stdout.read(), _listened(process.stderr, told))
+        await process.wait()
+    finally:
+        if process.returncode is None:
+            # pg_basebackup has a second process, which would go on and keep the pipes open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+    assert process.returncode is not None  # noqa: S101 - it has ended.
+    return process.returncode, out.decode(errors="replace"), err
+
+
+async def _listened(stream: asyncio.StreamReader, told: Callable[[str], None] | None) -> str:
+    said, line = [], ""
+    while chunk := (await stream.read(4096)).decode(errors="replace"):
+        said.append(chunk)
+        # Progress ends its lines with a carriage return.
+        *whole, line = re.split(r"[\r\n]", line + chunk)
+        for each in whole:
+            if told is not None and each:
+                told(each)
+    return "".join(said)
+
+
+def _candidates(name: str) -> list[Path]:
+    found: list[Path] = []
+    with contextlib.suppress(PostgresDidNotStart):
+        found.append(programs(Account.for_server()) / name)
+    on_path = shutil.which(name)
+    if on_path is not None:
+        found.append(Path(on_path))
+    return [path for path in found if path.exists()]
+
+
+async def _major(path: Path) -> int:
+    code, out, _ = await run([str(path), "--version"], environment={})
+    match = _VERSION.search(out)
+    return int(match.group(1)) if code == 0 and match else 0

@@ -1,0 +1,116 @@
+"""The cluster that a backup was made of, if it is still there: what it knows that never got to the backups."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from skein_cluster.backup import deletions as erasures
+from skein_cluster.backup import postgres_programs
+from skein_cluster.backup.lsn import SEGMENT
+from skein_cluster.backup.source import embedded
+from skein_cluster.embedded.errors import EmbeddedPostgresError
+from skein_cluster.embedded.recovery import found
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein_cluster.backup.deletions import Erasures
+    from skein_cluster.backup.repository import Backup, Folder
+    from skein_cluster.embedded.server import Server
+
+# Segments that are looked at for the last transaction.
+_SEGMENTS_BACK = 20
+_ARCHIVED_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Old:
+    """What is left of it."""
+
+    # Where its log lies: of a cluster that was restored before, also where it lay until then.
+    logs: Sequence[Path] = ()
+    # When the last transaction in these ended.
+    last_time: datetime | None = None
+    # What was purged, of one whose log went nowhere.
+    erasures: Erasures | None = None
+
+
+async def look(backup: Backup, folder: Folder, data_dir: Path) -> Old:
+    """Look at the old data folders; of one that is gone or damaged nothing is said.
+
+    Nothing in them is changed, but where no log was kept and the cluster is down, its database is run to be asked.
+    """
+    logs, times = list[Path](), list[datetime]()
+    for old in dict.fromkeys((folder.owner()[1], backup.data_dir)):
+        place = _place(old, data_dir)
+        if place is None or await postgres_programs.system_identifier(place, backup.major) != backup.system_identifier:
+            continue
+        if not folder.wal.is_dir():
+            return Old(erasures=await _asked(Path(old), backup))
+        server = found(place)
+        if server is not None:
+            await _flush(server, backup)
+        logs.append(place / "pg_wal")
+        if (last := await _last_moment(logs[-1], backup)) is not None:
+            times.append(last)
+    return Old(logs=logs, last_time=max(times, default=None))
+
+
+def _place(old: str, data_dir: Path) -> Path | None:
+    """Return where an old database lies; None where there is none, or it is to be where the new one will be."""
+    if not old or Path(old).resolve() == data_dir.resolve():
+        return None
+    place = Path(old, "postgres").resolve()
+    return place if (place / "global" / "pg_control").exists() else None
+
+
+async def _asked(data_dir: Path, backup: Backup) -> Erasures | None:
+    try:
+        async with embedded(data_dir, {}) as server:
+            connection = await asyncpg.connect(**server.dsn(user=backup.superuser, database=backup.database))
+            try:
+                known = await erasures.read(connection)
+                known.until = datetime.now(UTC)
+                return known
+            finally:
+                await connection.close()
+    except (EmbeddedPostgresError, OSError, asyncpg.PostgresError):
+        return None
+
+
+async def _flush(server: Server, backup: Backup) -> None:
+    """Have a server that still runs bring its log to the archive; after half a minute without that."""
+    try:
+        connection = await asyncpg.connect(**server.dsn(user=backup.superuser, database=backup.database))
+    except (OSError, asyncpg.PostgresError):
+        return
+    try:
+        async with asyncio.timeout(_ARCHIVED_SECONDS):
+            # Where nothing was written since the last switch, that place is the beginning of a file that is not over.
+            last = await connection.fetchval("SELECT pg_walfile_name(pg_switch_wal() - 1)")
+            statement = "SELECT coalesce(last_archived_wal >= $1, false) FROM pg_stat_archiver"
+            while not await connection.fetchval(statement, last):  # noqa: ASYNC110 - the server tells nobody.
+                await asyncio.sleep(_POLL_SECONDS)
+    except (TimeoutError, asyncpg.PostgresError):
+        return
+    finally:
+        await connection.close()
+
+
+def _newest(log: Path) -> list[Path]:
+    return sorted((path for path in log.iterdir() if SEGMENT.fullmatch(path.name)), reverse=True)
+
+
+async def _last_moment(log: Path, backup: Backup) -> datetime | None:
+    for path in _newest(log)[:_SEGMENTS_BACK]:
+        # Those that wait for their turn hold nothing that can be read.
+        if (last := await postgres_programs.last_transaction(path, backup.major)) is not None:
+            return last
+    return None

@@ -1,0 +1,175 @@
+"""Purging again what was purged after the moment that a database was brought back to, before anybody can read it.
+
+The services themselves do it, in this process and without a port, so a purge removes here what it removes everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+from joserfc.jwk import OKPKey
+
+from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, memory_pb2, memory_pb2_grpc
+from skein.session.v1 import session_pb2_grpc, states_pb2
+from skein_cluster import registry
+from skein_cluster.backup import deletion_statements, purged_items
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_kit.calls.call import Call, working_for
+from skein_kit.host.process import Host, running
+from skein_kit.identity import permissions
+from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from uuid import UUID
+
+    import asyncpg
+    from google.protobuf.message import Message
+
+    from skein_cluster.backup.deletions import Erasures, Fresh
+    from skein_cluster.backup.purged_items import Found
+
+    Connection = asyncpg.Connection[Any]
+
+_SERVICES = ("session", "memory")
+_CALL_SECONDS = 120.0
+_MEMORIES_AT_ONCE = 200
+_MESSAGES_AT_ONCE = 1000
+_PRINCIPAL = "system:restore"
+
+
+async def replay(
+    connection: Connection, url: str, environment: Mapping[str, str], *, known: Erasures, fresh: Fresh
+) -> dict[str, int]:
+    """Remove what was purged, deleted or revoked; return how much of each kind there was.
+
+    `url` names the database, which nobody else uses. Raises Failure when something of it is still there in the end.
+    """
+    counts: Counter[str] = Counter()
+    gone = await deletion_statements.tenants(connection, known)
+    counts["tenants"] = len(gone)
+    counts["accounts"] = await deletion_statements.accounts(connection, known)
+    counts["revocations"] = await deletion_statements.accesses(connection, known)
+    await deletion_statements.tombstones(connection, known)
+    found = await purged_items.find(connection, fresh)
+    for each in found:
+        counts.update(each.counts)
+    if any(sum(each.counts.values()) for each in found):
+        async with _services(url, environment) as purging:
+            for each in found:
+                await purging.tenant(each)
+    for each in found:
+        absent = set(each.directory) - known.subjects.get(each.tenant_id, set())
+        await deletion_statements.subjects(connection, each.tenant_id, absent)
+        counts["people"] += len(absent)
+    left = [each for each in await purged_items.find(connection, fresh) if sum(each.counts.values())]
+    if left:
+        message = f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored."
+        raise Failure(message, Exit.FAULT)
+    return {kind: count for kind, count in counts.items() if count}
+
+
+class _Purging:
+    """The services, called as the cluster itself in one tenant after the other."""
+
+    def __init__(self, host: Host, key: OKPKey) -> None:
+        self._key = key
+        self._memory = memory_pb2_grpc.MemoryServiceStub(host.channel("memory"))
+        self._blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory"))
+        self._session = session_pb2_grpc.SessionServiceStub(host.channel("session"))
+
+    async def tenant(self, found: Found) -> None:
+        """Purge what was found of a tenant; what goes along with something else is passed over."""
+        for session_id in found.session_ids:
+            of_session = states_pb2.PurgeSessionRequest(session_id=session_id)
+            await self._all(found.tenant_id, self._session.PurgeSession, of_session)
+        for subject_id in found.session_subjects:
+            of_subject = states_pb2.PurgeSubjectRequest(subject_id=subject_id)
+            await self._all(found.tenant_id, self._session.PurgeSubject, of_subject)
+        with self._acting(found.tenant_id):
+            for part in _parts(found.message_ids, _MESSAGES_AT_ONCE):
+                await self._session.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=part))
+            for block_id in found.block_ids:
+                # One that is deleted already is not found.
+                with _unless(grpc.StatusCode.NOT_FOUND):
+                    await self._blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id=block_id))
+                await self._blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id=block_id))
+        for part in _parts(found.memory_ids, _MEMORIES_AT_ONCE):
+            await self._memories(found.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
+        for subject_id in found.memory_subjects:
+            chosen = memory_pb2.MemoryFilter(subject_id=subject_id)
+            await self._memories(found.tenant_id, memory_pb2.MemorySelection(filter=chosen))
+
+    async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
+        """Purge a session or a person, a call after the other until nothing is left."""
+        more = True
+        while more:
+            with self._acting(tenant_id):
+                more = (await purge(request)).receipt.more
+
+    async def _memories(self, tenant_id: UUID, selection: memory_pb2.MemorySelection) -> None:
+        """Purge what a selection says, in cold storage too, page by page."""
+        request = memory_pb2.PurgeMemoriesRequest(selection=selection, page_size=_MEMORIES_AT_ONCE)
+        while True:
+            with self._acting(tenant_id):
+                response = await self._memory.PurgeMemories(request)
+            if not response.next_page_token:
+                return
+            request.page_token = response.next_page_token
+
+    @contextmanager
+    def _acting(self, tenant_id: UUID) -> Iterator[None]:
+        """Make the calls of the block in a tenant, within two minutes."""
+        deadline = asyncio.get_running_loop().time() + _CALL_SECONDS
+        call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
+        who = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
+        with working_for(call):
+            call.token, _ = sign(who, key=self._key, at=time.time())
+            yield
+
+
+@asynccontextmanager
+async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_Purging]:
+    """Run the services that purge, for this process alone: they believe a key that nobody else ever has."""
+    key = OKPKey.generate_key("Ed25519", {"kid": "restore"}, private=True)
+
+    async def public_keys() -> dict[str, str]:
+        return {"restore": json.dumps(key.as_dict(private=False))}
+
+    values = {**environment, "SKEIN_DATABASE_URL": url, "SKEIN_ADMIN_PORT": "0"}
+    for name in ("SKEIN_DATABASE_DIRECT_URL", "SKEIN_DATABASE_POOLED"):
+        values.pop(name, None)
+    host = Host(
+        settings=ProcessSettings.read(values),
+        environment=values,
+        schema_version=registry.migrations()[-1].number,
+        addresses={},
+        repairing=True,
+        _verifier=TokenVerifier(public_keys),
+    )
+    services = [dataclasses.replace(service, port=None) for service in registry.load(_SERVICES)]
+    async with running(services, host):
+        yield _Purging(host, key)
+
+
+@contextmanager
+def _unless(code: grpc.StatusCode) -> Iterator[None]:
+    try:
+        yield
+    except aio.AioRpcError as error:
+        if error.code() is not code:
+            raise
+
+
+def _parts(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), size):
+        yield names[start : start + size]

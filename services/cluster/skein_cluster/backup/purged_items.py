@@ -1,0 +1,149 @@
+"""Which of the things in a database that was brought back were purged later: those whose digests are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skein_memory.tombstones.store import digest_of as memory_digest
+from skein_session.tombstones import store as session_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_cluster.backup.deletions import Fresh
+
+    Connection = asyncpg.Connection[Any]
+
+_MEMORIES = """
+    SELECT memory_id FROM memory.entries WHERE tenant_id = $1
+    UNION SELECT memory_id FROM memory.archived WHERE tenant_id = $1
+"""
+_BLOCKS = "SELECT block_id FROM memory.blocks WHERE tenant_id = $1"
+_MEMORY_SUBJECTS = """
+    SELECT subject_id FROM memory.entries WHERE tenant_id = $1
+    UNION SELECT subject_id FROM memory.archived WHERE tenant_id = $1
+    UNION SELECT subject_id FROM memory.blocks WHERE tenant_id = $1
+    UNION SELECT subject_id FROM memory.revisions WHERE tenant_id = $1
+    UNION SELECT subject_id FROM memory.access_log WHERE tenant_id = $1
+"""
+_SESSIONS = "SELECT session_id FROM session.sessions WHERE tenant_id = $1"
+_MESSAGES = """
+    SELECT message_id FROM session.messages WHERE tenant_id = $1
+    UNION SELECT message_id FROM session.stored_messages WHERE tenant_id = $1
+"""
+_EXTERNAL = "SELECT external_id, message_id FROM session.message_external_ids WHERE tenant_id = $1"
+_SESSION_SUBJECTS = """
+    SELECT subject_id FROM session.sessions WHERE tenant_id = $1
+    UNION SELECT subject_id FROM session.messages WHERE tenant_id = $1
+    UNION SELECT subject_id FROM session.stored_messages WHERE tenant_id = $1
+"""
+_DIRECTORY = "SELECT subject_id FROM tenancy.subjects WHERE tenant_id = $1"
+# Rows that are fetched at once: a tenant may have millions.
+_AT_ONCE = 5000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What is there of a tenant and was purged."""
+
+    tenant_id: UUID
+    memory_ids: list[str]
+    block_ids: list[str]
+    memory_subjects: list[str]
+    session_ids: list[str]
+    message_ids: list[str]
+    session_subjects: list[str]
+    # People in the directory of whom something was purged.
+    directory: list[str]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Return how many there are of each kind."""
+        return {
+            "memories": len(self.memory_ids),
+            "blocks": len(self.block_ids),
+            "sessions": len(self.session_ids),
+            "messages": len(self.message_ids),
+            "subjects": len({*self.memory_subjects, *self.session_subjects}),
+        }
+
+
+async def find(connection: Connection, fresh: Fresh) -> list[Found]:
+    """Look through every tenant of which something was purged."""
+    memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("memory")}
+    session = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("session")}
+    found: list[Found] = []
+    for tenant_id in sorted({*memory, *session}):
+        memory_salt, of_memory = memory.get(tenant_id, (b"", set[bytes]()))
+        session_salt, of_session = session.get(tenant_id, (b"", set[bytes]()))
+        gone = _Matcher(
+            memory_salt=memory_salt,
+            memory=frozenset(of_memory),
+            session_salt=session_salt,
+            session=frozenset(of_session),
+        )
+        found.append(await _Asking(connection, tenant_id, gone).all())
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Matcher:
+    """Knows what was purged of one tenant."""
+
+    memory_salt: bytes
+    memory: frozenset[bytes]
+    session_salt: bytes
+    session: frozenset[bytes]
+
+    def in_memory(self, kind: str, value: bytes) -> bool:
+        return bool(self.memory) and memory_digest(self.memory_salt, kind, value) in self.memory
+
+    def in_session(self, name: str) -> bool:
+        return bool(self.session) and session_names.digest_of(self.session_salt, name) in self.session
+
+    def subject(self, subject_id: str) -> bool:
+        of_session = self.in_session(session_names.of_subject(subject_id))
+        return of_session or self.in_memory("subject_id", subject_id.encode())
+
+
+class _Asking:
+    """Reads one tenant's names, some at a time."""
+
+    def __init__(self, connection: Connection, tenant_id: UUID, gone: _Matcher) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+        self._gone = gone
+
+    async def all(self) -> Found:
+        """Return everything that was purged."""
+        gone = self._gone
+        external = await self._rows(_EXTERNAL, lambda name: gone.in_session(session_names.of_message(name)))
+        named = await self._names(_MESSAGES, lambda id_: gone.in_session(session_names.of_message_id(id_)))
+        return Found(
+            tenant_id=self._tenant_id,
+            memory_ids=await self._names(_MEMORIES, lambda id_: gone.in_memory("memory_id", id_.bytes)),
+            block_ids=await self._names(_BLOCKS, lambda id_: gone.in_memory("block_id", id_.encode())),
+            memory_subjects=await self._names(_MEMORY_SUBJECTS, lambda id_: gone.in_memory("subject_id", id_.encode())),
+            session_ids=await self._names(_SESSIONS, lambda id_: gone.in_session(session_names.of_session(id_))),
+            message_ids=sorted({*named, *(str(row["message_id"]) for row in external)}),
+            session_subjects=await self._names(
+                _SESSION_SUBJECTS, lambda id_: gone.in_session(session_names.of_subject(id_))
+            ),
+            directory=await self._names(_DIRECTORY, gone.subject),
+        )
+
+    async def _names(self, statement: str, is_gone: Callable[[Any], bool]) -> list[str]:
+        return [str(row[0]) for row in await self._rows(statement, is_gone)]
+
+    async def _rows(self, statement: str, is_gone: Callable[[Any], bool]) -> list[Any]:
+        """Return the rows whose first column names what was purged."""
+        held: list[Any] = []
+        async with self._connection.transaction():
+            cursor: Any = await self._connection.cursor(statement, self._tenant_id)
+            while rows := await cursor.fetch(_AT_ONCE):
+                held += [row for row in rows if row[0] is not None and is_gone(row[0])]
+        return held

@@ -1,0 +1,45 @@
+"""The moments that backups can be brought back to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_cluster.backup import wal_archive
+from skein_cluster.backup.wal_archive import Archive
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_cluster.backup.repository import Backup, Folder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """From the end of a backup to the last transaction that the log tells of without a gap."""
+
+    backup: Backup
+    # Each restore begins one.
+    timeline: int
+    until: datetime
+    # The segment that is missing, though later ones are there; empty for none.
+    gap: str
+
+
+async def of(folder: Folder) -> list[Range]:
+    """Return every backup with its ranges, one for each timeline, oldest first."""
+    found: list[Range] = []
+    for backup in folder.backups():
+        log = Archive(folder, backup.wal_segment_bytes)
+        for timeline in log.timelines_of(backup):
+            stretch = log.stretch(backup, timeline)
+            last = await wal_archive.last_moment(stretch, backup) if stretch.files else None
+            found.append(
+                Range(
+                    backup=backup,
+                    timeline=timeline,
+                    until=max(filter(None, (last, backup.finish_time))),
+                    gap=stretch.missing[0] if stretch.missing else "",
+                )
+            )
+    return found

@@ -1,0 +1,267 @@
+"""A folder of backups: what lies where in it, what is told of each backup, and one writer at a time.
+
+`backups/<id>/` holds one backup, `wal/` the write-ahead log, `cold/` the files of cold storage, each once. A backup is
+made in `backups/.part-…` and gets its name when all of it is on the disk, so there is never half of one in the list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.embedded.account import Account
+from skein_kit.backup_folder import BACKUPS, MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+FORMAT = 1
+BASE, WAL_OF_BASE, POSTGRES_MANIFEST = "base.tar.gz", "pg_wal.tar.gz", "backup_manifest"
+_PART = ".part-"
+_OWNER, _LOCK = "owner.json", ".lock"
+# What a file of cold storage is called until all of it is there.
+COLD_PART = ".part"
+_PRIVATE, _PRIVATE_FILE = 0o700, 0o600
+
+
+class BackupDamaged(Exception):
+    """A backup is not as it was written; the message says what is wrong with which file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backup:
+    """What is told of one backup."""
+
+    backup_id: str
+    # When it was begun, and the first moment that it can be brought back to.
+    start_time: datetime
+    finish_time: datetime
+    timeline: int
+    start_lsn: str
+    stop_lsn: str
+    system_identifier: str
+    postgres_version: str
+    wal_segment_bytes: int
+    schema_version: int
+    skein_version: str
+    database: str
+    superuser: str
+    # Where the embedded cluster's data lay; empty for a database by URL.
+    data_dir: str
+    # Whether the write-ahead log went to this folder, so that moments after the backup can be brought back.
+    has_log: bool
+    # Size of the data in the server.
+    database_bytes: int
+    # Each file with its size and SHA-256.
+    files: Mapping[str, Mapping[str, Any]]
+    # Files of cold storage that there were, "memory/<tenant>/<file>".
+    cold: Sequence[str]
+
+    @property
+    def byte_count(self) -> int:
+        """Return the size of its own files."""
+        return sum(file["bytes"] for file in self.files.values())
+
+    @property
+    def major(self) -> int:
+        """Return the major version of the server."""
+        return int(self.postgres_version.split(".", maxsplit=1)[0])
+
+    def text(self) -> str:
+        """Return it as a JSON document that holds its own checksum."""
+        said: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(self)}
+        said["start_time"], said["finish_time"] = self.start_time.isoformat(), self.finish_time.isoformat()
+        return json.dumps({**said, "checksum": _checksum(said)}, indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Backup:
+        """Read the document. Raises BackupDamaged."""
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            checksum, number = said.pop("checksum"), said.pop("format")
+            if checksum != _checksum({"format": number, **said}):
+                message = f"{path} was changed after it was written."
+                raise BackupDamaged(message)
+            if number != FORMAT:
+                message = f"{path} is of format {number}, and this version of Skein reads {FORMAT}."
+                raise BackupDamaged(message)
+            for name in ("start_time", "finish_time"):
+                said[name] = datetime.fromisoformat(said[name]).astimezone(UTC)
+            return cls(**said)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            message = f"{path} cannot be read ({type(error).__name__})."
+            raise BackupDamaged(message) from None
+
+
+def _checksum(said: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder."""
+
+    path: Path
+
+    @property
+    def wal(self) -> Path:
+        """Where the write-ahead log goes."""
+        return self.path / "wal"
+
+    @property
+    def cold(self) -> Path:
+        """Where files of cold storage lie."""
+        return self.path / "cold"
+
+    def of(self, backup: Backup) -> Path:
+        """Return where a backup lies."""
+        return self.path / BACKUPS / backup.backup_id
+
+    def make(self) -> None:
+        """Make the folder; the server's user must get through to the log. Raises Failure."""
+        mode = 0o711 if Account.for_server().switch else _PRIVATE
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=mode)
+            (self.path / BACKUPS).mkdir(exist_ok=True, mode=_PRIVATE)
+        except OSError as error:
+            message = f"{self.path} cannot be used for backups ({error.strerror}); name another folder."
+            raise Failure(message, Exit.CANNOT_START) from None
+
+    def owner(self) -> tuple[str, str]:
+        """Return which database the log here is of, and where its data lay when it started last; empty for none."""
+        try:
+            said = json.loads((self.path / _OWNER).read_text("utf-8"))
+            return str(said["system_identifier"]), str(said["data_dir"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return "", ""
+
+    def belong(self, system_identifier: str, data_dir: Path) -> None:
+        """Note which database the log here is of."""
+        part = self.path / f".{_OWNER}"
+        part.write_text(
+            json.dumps({"system_identifier": system_identifier, "data_dir": str(data_dir.absolute())}), "utf-8"
+        )
+        synchronize(part)
+        part.replace(self.path / _OWNER)
+
+    def backups(self) -> list[Backup]:
+        """Return the whole backups, oldest first; one whose description cannot be read is passed over."""
+        found: list[Backup] = []
+        for folder in self._folders():
+            with contextlib.suppress(BackupDamaged):
+                found.append(Backup.read(folder / MANIFEST))
+        return sorted(found, key=lambda backup: (backup.finish_time, backup.backup_id))
+
+    def unreadable(self) -> list[str]:
+        """Return the names of backups whose description cannot be read."""
+        known = {backup.backup_id for backup in self.backups()}
+        return sorted(folder.name for folder in self._folders() if folder.name not in known)
+
+    def find(self, backup_id: str) -> Backup:
+        """Return one backup. Raises Failure, and BackupDamaged."""
+        if backup_id not in {folder.name for folder in self._folders()}:
+            message = f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is."
+            raise Failure(message, Exit.REFUSED)
+        return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let nobody else use the backups here until the block ends. Raises Failure."""
+        self.make()
+        with self._locked(fcntl.LOCK_EX):
+            for left in (self.path / BACKUPS).glob(f"{_PART}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            for left in self.cold.glob(f"*/*/*{COLD_PART}"):
+                left.unlink(missing_ok=True)
+            yield
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let nobody remove backups here, or their log, until the block ends; others may read. Raises Failure."""
+        with self._locked(fcntl.LOCK_SH):
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, kind: int) -> Iterator[None]:
+        try:
+            handle = os.open(self.path / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            # Of a folder that cannot be written to, a copy of one for example, nobody removes anything.
+            if kind == fcntl.LOCK_EX:
+                raise
+            yield
+            return
+        try:
+            try:
+                fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                message = f"Another `skein backup` is at work in {self.path}; wait until it is done."
+                raise Failure(message, Exit.REFUSED) from None
+            yield
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def part(self, backup_id: str) -> Iterator[Path]:
+        """Make an empty folder for a backup that is being made; whatever of it is left goes with the block."""
+        folder = self.path / BACKUPS / f"{_PART}{backup_id}"
+        folder.mkdir(mode=_PRIVATE)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def complete(self, part: Path, backup: Backup) -> None:
+        """Give a backup its name, once every byte of it is on the disk."""
+        (part / MANIFEST).write_text(backup.text(), "utf-8")
+        for file in part.iterdir():
+            file.chmod(_PRIVATE_FILE)
+            synchronize(file)
+        synchronize(part)
+        part.rename(self.of(backup))
+        synchronize(self.path / BACKUPS)
+
+    def remove(self, backup: Backup) -> None:
+        """Remove a backup: its name first, so that no half of one is ever listed."""
+        gone = self.path / BACKUPS / f"{_PART}{backup.backup_id}"
+        self.of(backup).rename(gone)
+        shutil.rmtree(gone)
+
+    def new_id(self, at: datetime) -> str:
+        """Return a name for a backup, by the time: 20261121T221530Z."""
+        name = at.strftime("%Y%m%dT%H%M%SZ")
+        taken = {folder.name for folder in self._folders()}
+        return next(
+            each for number in range(len(taken) + 1) if (each := f"{name}-{number}" if number else name) not in taken
+        )
+
+    def _folders(self) -> list[Path]:
+        try:
+            return [each for each in (self.path / BACKUPS).iterdir() if each.is_dir() and not each.name.startswith(".")]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
+def sha256(path: Path) -> str:
+    """Return a file's checksum."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def synchronize(path: Path) -> None:
+    """Bring a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,345 @@
+"""Bringing a backup back to a moment, in an empty data folder, with what was purged since then purged.
+
+Everything happens beside the place where a cluster would look for its data; it is moved there last. So nobody serves,
+and nobody can, before the purges are done again. They are read from the log itself: the newest state that backups and
+log lead to, on every timeline, is brought back first, asked what was purged, and thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from skein_cluster import registry
+from skein_cluster.backup import cold_storage, extraction, lsn, previous_cluster, purge_replay, selection, wal_archive
+from skein_cluster.backup import deletions as erasures
+from skein_cluster.backup.deletions import Erasures
+from skein_cluster.backup.lsn import Segment
+from skein_cluster.backup.repository import BackupDamaged
+from skein_cluster.backup.wal_archive import Archive, Stretch
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.embedded.binaries import MAJOR
+from skein_cluster.embedded.databases import quoted
+from skein_cluster.embedded.errors import PostgresDidNotStart
+from skein_cluster.embedded.recovery import discard, restoring
+from skein_cluster.embedded.server import SUPERUSER
+from skein_cluster.processes.single_process import DATABASE
+from skein_kit.database.schema_migrations import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skein_cluster.backup.repository import Backup, Folder
+    from skein_cluster.embedded.recovery import Restoration
+    from skein_cluster.embedded.server import Server
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+# Recovery of a large log takes hours.
+_RECOVERY_SECONDS = 7 * 24 * 3600.0
+_FATAL = "FATAL:  "
+_TIMELINE = "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int"
+_REPLAYED = "SELECT pg_last_wal_replay_lsn()::text"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restored:
+    """What became of a backup."""
+
+    backup_id: str
+    # When the last transaction in it ended; None: there was none since the backup.
+    last_time: datetime | None
+    timeline: int
+    # What was removed again, by kind.
+    erased: Mapping[str, int]
+    # Up to when purges are known; None where no log tells.
+    erasures_until: datetime | None
+    # Files of cold storage that are nowhere.
+    missing: list[str]
+    # The segment beyond which the log could not be read, although there is more of it; empty for none.
+    unread_from: str
+    # How long each step took.
+    seconds: Mapping[str, float]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Watch:
+    """Measures the steps, and says when one begins."""
+
+    told: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def step(self, name: str, said: str) -> Iterator[None]:
+        """Measure a step; steps of one name add up."""
+        self.told(said)
+        started = time.monotonic()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
+
+
+async def restore(
+    folder: Folder,
+    backup: Backup,
+    data_dir: Path,
+    environment: Mapping[str, str],
+    *,
+    to: datetime | None,
+    timeline: int | None,
+    told: Callable[[str], None],
+) -> Restored:
+    """Bring a backup back to a moment, or as far as the log leads, in a data folder without a database.
+
+    It goes along the newest timeline, or the one that is named.
+
+    Raises Failure, BackupDamaged, and the embedded server's errors; then there is nothing at the place.
+    """
+    _must_fit(backup)
+    watch = _Watch(told=told)
+    with folder.reading(), restoring(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
+        with watch.step("look", "Looking at the log …"):
+            before = await previous_cluster.look(backup, folder, data_dir)
+            log = Archive(folder, backup.wal_segment_bytes)
+            along = await selection.timeline(log, [backup], timeline)
+            to = await _within(folder, log.stretch(backup, along), backup, to, before)
+        recovering = _Recovering(folder=folder, log=log, place=place, watch=watch, beside=before.logs)
+        known = await recovering.erasures(backup, before, but=along if to is None else None)
+        data = place.folder()
+        try:
+            with watch.step("unpack", f"Unpacking {backup.backup_id} …"):
+                await recovering.unpack(backup, data)
+            result = await recovering.finished(backup, data, along, known, data_dir, environment, to=to)
+            place.complete(data)
+        except BaseException:
+            discard(data)
+            raise
+    return result
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Recovering:
+    """The steps, over one folder of backups."""
+
+    folder: Folder
+    log: Archive
+    place: Restoration
+    watch: _Watch
+    # Where an old cluster has what the archive does not have yet.
+    beside: Sequence[Path]
+
+    async def erasures(self, backup: Backup, before: previous_cluster.Old, *, but: int | None) -> Erasures:
+        """Return what the newest states of the database know: of an old cluster that is there, of every timeline.
+
+        The timeline `but` is passed over when the backup is its newest: what is brought back is that state itself.
+        """
+        known = Erasures()
+        if before.erasures is not None:
+            known.add(before.erasures)
+        every = [each for each in self.folder.backups() if each.system_identifier == backup.system_identifier]
+        timelines = sorted({each.timeline for each in every} | {*self.log.timelines})
+        for timeline in timelines:
+            leading = [each for each in every if self.log.leads_to(each, timeline)]
+            if not leading or (timeline == but and leading[-1] == backup):
+                continue
+            data = self.place.folder()
+            try:
+                with self.watch.step("read purges", "Reading what was purged …"):
+                    newest = await self._unpack_newest(leading, data)
+                    async with self._server(newest, data, timeline, to=None, archives=False) as server:
+                        known.add(await self._erasures_of(server, newest, timeline))
+            finally:
+                discard(data)
+        return known
+
+    async def _erasures_of(self, server: Server, backup: Backup, timeline: int) -> Erasures:
+        connection = await _connect(server, backup.superuser, backup.database)
+        try:
+            known = await erasures.read(connection)
+            last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
+            known.until = max(filter(None, (last, backup.finish_time)))
+            if beyond := await self._unread(connection, backup, timeline):
+                self.watch.told(f"The log cannot be read beyond {beyond}: what was purged after that is not known.")
+        finally:
+            await connection.close()
+        return known
+
+    async def _unread(self, connection: Connection, backup: Backup, timeline: int) -> str:
+        """Return the segment where recovery ended although the archive has later ones; empty when it has none."""
+        size = backup.wal_segment_bytes
+        reached = (lsn.parse(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
+        if self.log.stretch(backup, timeline).end <= reached:
+            return ""
+        return Segment(timeline, reached).name(size)
+
+    async def _unpack_newest(self, backups: Sequence[Backup], data: Path) -> Backup:
+        """Write the data of the newest backup that is whole; the log leads from an older one to the same end."""
+        for backup in backups[:0:-1]:
+            try:
+                await self.unpack(backup, data)
+            except BackupDamaged as damaged:
+                self.watch.told(f"{damaged} An older backup is read instead.")
+                await asyncio.to_thread(_emptied, data)
+            else:
+                return backup
+        await self.unpack(backups[0], data)
+        return backups[0]
+
+    async def unpack(self, backup: Backup, data: Path) -> None:
+        """Write a backup's data, and say to the server that it is to recover."""
+        own = self.place.account.own
+        await asyncio.to_thread(extraction.unpack, self.folder.of(backup), backup.files, data, own, _hear_nothing)
+        signal = data / "recovery.signal"
+        signal.touch(mode=0o600)
+        own(signal)
+
+    async def finished(
+        self,
+        backup: Backup,
+        data: Path,
+        timeline: int,
+        known: Erasures,
+        data_dir: Path,
+        environment: Mapping[str, str],
+        *,
+        to: datetime | None,
+    ) -> Restored:
+        """Recover the data, bring its schema to this version's, and remove what was purged."""
+        with contextlib.ExitStack() as measured:
+            measured.enter_context(self.watch.step("recover", "Recovering …"))
+            async with self._server(backup, data, timeline, to=to, archives=not self.log.is_empty) as server:
+                measured.close()
+                await _named_as_here(server, backup)
+                url = server.url(user=backup.superuser, database=DATABASE)
+                with self.watch.step("migrate", "Bringing the schema to this version's …"):
+                    await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+                connection = await _connect(server, backup.superuser, DATABASE)
+                try:
+                    last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
+                    now_on = await connection.fetchval(_TIMELINE)
+                    unread = await self._unread(connection, backup, timeline) if to is None else ""
+                    places = {"SKEIN_DATA_DIR": str(data_dir), **environment}
+                    with self.watch.step("purge", "Purging again what was purged …"):
+                        fresh = known.since(await erasures.read(connection))
+                        missing = cold_storage.give_back(
+                            await cold_storage.named(connection),
+                            self.folder,
+                            cold_storage.places(places),
+                            _cold_of(backup),
+                        )
+                        erased = await purge_replay.replay(connection, url, places, known=known, fresh=fresh)
+                finally:
+                    await connection.close()
+        return Restored(
+            backup_id=backup.backup_id,
+            last_time=last,
+            timeline=now_on,
+            erased=erased,
+            # What is brought back as far as the log leads knows of purges itself.
+            erasures_until=max(filter(None, (known.until, None if to else last or backup.finish_time)), default=None),
+            missing=missing,
+            unread_from=unread,
+            seconds=self.watch.seconds,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _server(
+        self, backup: Backup, data: Path, timeline: int, *, to: datetime | None, archives: bool
+    ) -> AsyncIterator[Server]:
+        settings = {
+            "restore_command": wal_archive.restore_command(self.folder, self.beside),
+            "recovery_target_timeline": str(timeline),
+            "recovery_target_action": "promote",
+            "max_connections": "100",
+            # A restored database begins a timeline of its own: its log goes on where that of before is.
+            **(wal_archive.settings(self.folder) if archives else {}),
+        }
+        if to is not None:
+            settings["recovery_target_time"] = to.isoformat(sep=" ")
+        try:
+            async with self.place.running(data, settings) as server:
+                yield server
+        except PostgresDidNotStart as error:
+            said = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
+            why = said[-1] if said else str(error).splitlines()[0]
+            message = f"The backup {backup.backup_id} could not be recovered: {why}."
+            raise Failure(message, Exit.FAULT) from error
+
+
+def _emptied(data: Path) -> None:
+    for path in data.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _must_fit(backup: Backup) -> None:
+    problem = ""
+    newest = registry.migrations()[-1].number
+    if backup.major != MAJOR:
+        problem = (
+            f"The backup is of Postgres {backup.major}, and this machine's is {MAJOR}; unpack it by hand for a server"
+            f" of {backup.major}."
+        )
+    elif backup.schema_version > newest:
+        problem = (
+            f"The backup's schema is at version {backup.schema_version}, and this version of Skein knows {newest};"
+            f" restore with Skein {backup.skein_version}."
+        )
+    if problem:
+        raise Failure(problem, Exit.CANNOT_START)
+
+
+async def _within(
+    folder: Folder, stretch: Stretch, backup: Backup, to: datetime | None, before: previous_cluster.Old
+) -> datetime | None:
+    """Return the moment to stop at; None for the end of the log. Raises Failure for a moment out of range."""
+    if to is None:
+        return None
+    last = await wal_archive.last_moment(stretch, backup)
+    if not stretch.missing and before.last_time is not None:
+        # What never got to the archive is taken from where the old cluster has it.
+        last = max(filter(None, (last, before.last_time)))
+    until = max(filter(None, (last, backup.finish_time)))
+    if to < backup.finish_time or to > until:
+        message = (
+            f"{shown(to)} is not within what {backup.backup_id} in {folder.path} can be brought back to:"
+            f" from {shown(backup.finish_time)} to {shown(until)}."
+        )
+        raise Failure(message, Exit.REFUSED)
+    return None if to == until else to
+
+
+def shown(moment: datetime) -> str:
+    """Return a moment as it is printed, and as --to takes it."""
+    return moment.isoformat(sep=" ", timespec="microseconds").replace("+00:00", "Z")
+
+
+def _cold_of(backup: Backup) -> dict[str, Path]:
+    return cold_storage.places({"SKEIN_DATA_DIR": backup.data_dir}) if backup.data_dir else {}
+
+
+async def _named_as_here(server: Server, backup: Backup) -> None:
+    """Name the database, and a superuser, as the embedded cluster will look for them; elsewhere they may be others."""
+    connection = await _connect(server, backup.superuser, "template1")
+    try:
+        if backup.database != DATABASE:
+            await connection.execute(f"ALTER DATABASE {quoted(backup.database)} RENAME TO {quoted(DATABASE)}")
+        if backup.superuser != SUPERUSER:
+            await connection.execute(f"CREATE ROLE {quoted(SUPERUSER)} SUPERUSER LOGIN")
+    finally:
+        await connection.close()
+
+
+async def _connect(server: Server, user: str, database: str) -> Connection:
+    return await asyncpg.connect(**server.dsn(user=user, database=database))
+
+
+def _hear_nothing(_count: int) -> None:
+    """Tell nobody."""

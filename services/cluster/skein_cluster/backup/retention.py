@@ -1,0 +1,42 @@
+"""How many backups are kept, and what goes with those that are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_cluster.backup import cold_storage
+from skein_cluster.backup.wal_archive import Archive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein_cluster.backup.repository import Folder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pruned:
+    """What went."""
+
+    backup_ids: Sequence[str]
+    segments: int
+    cold_files: int
+
+
+def prune(folder: Folder, keep: int) -> Pruned:
+    """Keep the newest backups, and of the log and cold storage what they need. The folder must be held for writing."""
+    backups = folder.backups()
+    kept = backups[-keep:]
+    gone = backups[:-keep]
+    for backup in gone:
+        folder.remove(backup)
+    segments = []
+    if kept:
+        segments = Archive(folder, kept[0].wal_segment_bytes).before(kept)
+        for path in segments:
+            path.unlink(missing_ok=True)
+    return Pruned(
+        backup_ids=[backup.backup_id for backup in gone],
+        segments=len(segments),
+        cold_files=cold_storage.prune(folder, kept),
+    )

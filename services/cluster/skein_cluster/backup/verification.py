@@ -1,0 +1,66 @@
+"""Whether a backup could be brought back: every file of it, the log that it carries, and the log after it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_cluster.backup import cold_storage, extraction, postgres_programs, wal_archive
+from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
+from skein_cluster.backup.wal_archive import Archive
+
+if TYPE_CHECKING:
+    from skein_cluster.backup.repository import Backup, Folder
+
+
+async def problems(folder: Folder, backup: Backup) -> list[str]:
+    """Return what is wrong, a sentence for each thing; nothing for a backup that is whole."""
+    found = await asyncio.to_thread(_files, folder, backup)
+    if not found:
+        found += await asyncio.to_thread(extraction.problems, folder.of(backup))
+        found += await _own_log(folder, backup)
+    found += cold_storage.problems(folder, backup)
+    if backup.has_log:
+        try:
+            log = Archive(folder, backup.wal_segment_bytes)
+        except BackupDamaged as damaged:
+            return [*found, f"wal: {damaged}"]
+        for timeline in log.timelines_of(backup):
+            stretch = log.stretch(backup, timeline)
+            if not stretch.files and not stretch.missing:
+                found.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
+            found += [each for each in await wal_archive.problems(stretch, backup) if each not in found]
+    return found
+
+
+def _files(folder: Folder, backup: Backup) -> list[str]:
+    found = []
+    for name in (BASE, WAL_OF_BASE, POSTGRES_MANIFEST):
+        path, expected = folder.of(backup) / name, backup.files.get(name)
+        if not path.exists():
+            found.append(f"{name} is missing.")
+        elif expected is None:
+            found.append(f"{name} is not on the list of files.")
+        elif path.stat().st_size != expected["bytes"]:
+            found.append(f"{name} has {path.stat().st_size} bytes, and had {expected['bytes']}.")
+        elif sha256(path) != expected["sha256"]:
+            found.append(f"{name} was changed after it was written.")
+    return found
+
+
+async def _own_log(folder: Folder, backup: Backup) -> list[str]:
+    """Read every record that a server needs to begin with the copy."""
+    dump = await postgres_programs.program("pg_waldump", backup.major, exactly=True)
+    with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
+        try:
+            await asyncio.to_thread(extraction.unpack_log, folder.of(backup), Path(place))
+        except BackupDamaged as damaged:
+            return [str(damaged)]
+        command = [
+            *(str(dump), "--quiet", f"--path={place}", f"--timeline={backup.timeline}"),
+            *(f"--start={backup.start_lsn}", f"--end={backup.stop_lsn}"),
+        ]
+        code, _, said = await postgres_programs.run(command, environment={})
+    return [f"{WAL_OF_BASE}: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}"] if code else []

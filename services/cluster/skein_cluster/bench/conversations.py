@@ -1,0 +1,94 @@
+"""LoCoMo's conversations as memories with questions: the form in which its authors measure retrieval.
+
+Each turn is one memory, created at its session's date; `transfer.locomo` reads the same files as messages. Nothing
+that recall sees depends on where a conversation comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import memory_pb2
+from skein_cluster.importers.locomo import SESSION, TIME_FORMAT
+from skein_cluster.importers.records import RecordInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+# "D8:6; D9:17" names two turns, and "D:11:26" is meant to name one.
+_TURN = re.compile(r"D:?(\d+):(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and the ids of the turns that hold its answer."""
+
+    text: str
+    category: str
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation."""
+
+    name: str
+    memories: Sequence[memory_pb2.Memory]
+    questions: Sequence[Question]
+
+
+def read_conversations(path: Path) -> list[Conversation]:
+    """Read every conversation of a file with its questions. Raises RecordInvalid for a file that is something else."""
+    try:
+        return [_conversation(sample) for sample in json.loads(path.read_text("utf-8"))]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        message = f"{path} is no list of LoCoMo samples with conversation and qa ({what})."
+        raise RecordInvalid(message) from None
+
+
+def evidence_of(names: Iterable[object]) -> frozenset[str]:
+    """Return the ids of turns that a question's evidence names, cleaned of the slips that the data has."""
+    return frozenset(f"D{int(session)}:{int(turn)}" for name in names for session, turn in _TURN.findall(str(name)))
+
+
+def _conversation(sample: dict[str, Any]) -> Conversation:
+    memories = list(_memories(sample["conversation"]))
+    if not memories:
+        message = "a conversation has no turns"
+        raise ValueError(message)
+    return Conversation(str(sample["sample_id"]), memories, [_question(asked) for asked in sample["qa"]])
+
+
+def _question(asked: dict[str, Any]) -> Question:
+    category = CATEGORIES.get(asked["category"], str(asked["category"]))
+    return Question(str(asked["question"]), category, evidence_of(asked["evidence"]))
+
+
+def _memories(conversation: dict[str, Any]) -> Iterator[memory_pb2.Memory]:
+    numbers = sorted(int(match.group(1)) for name in conversation if (match := SESSION.match(name)))
+    for number in numbers:
+        name = f"session_{number}"
+        at = datetime.strptime(conversation[f"{name}_date_time"], TIME_FORMAT).replace(tzinfo=UTC)
+        for place, turn in enumerate(conversation[name]):
+            # Seconds apart, so that the turns of a session have an order.
+            yield _memory(turn, session_id=name, at=at + timedelta(seconds=place))
+
+
+def _memory(turn: dict[str, Any], *, session_id: str, at: datetime) -> memory_pb2.Memory:
+    speaker, caption = str(turn["speaker"]), turn.get("blip_caption")
+    said = f'{speaker} said, "{turn["text"]}"'
+    memory = memory_pb2.Memory(
+        external_id=str(turn["dia_id"]),
+        content=f"{said} and shared {caption}" if caption else said,
+        source_agent=speaker,
+        session_id=session_id,
+    )
+    memory.create_time.FromDatetime(at)
+    return memory

@@ -1,0 +1,154 @@
+"""Asking a running cluster what a conversation holds: a fresh tenant, its memories, every question, timed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import tenancy_pb2
+from skein_client.errors import SkeinError
+from skein_cluster.api.client import calling
+from skein_cluster.api.organizations import make_tenant
+from skein_cluster.bench.measures import DEPTHS, Asked
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.recall_hits import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from skein_cluster.api.client import Api
+    from skein_cluster.bench.conversations import Conversation, Question
+
+LIMIT = max(DEPTHS)
+# Up to here the memory service makes vectors before it answers, so that nothing is left for later.
+_EMBEDDED_AT_ONCE = 16
+_PENDING_SECONDS = 300.0
+_PENDING_PAUSE_SECONDS = 0.25
+# Where only the answers count, and not how long they take.
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """What came back for the questions of a conversation, in their order."""
+
+    asked: list[Asked]
+    # Of each call, in order.
+    seconds: list[float]
+    # The signals that had a part in a score.
+    signals: frozenset[str]
+    # The model whose vectors were searched.
+    model: str
+    # Answers by words alone, or without an arm: what they miss says nothing about the rest.
+    degraded: int
+
+
+@asynccontextmanager
+async def tenant_with(operator: Api, conversation: Conversation, *, keep: bool = False) -> AsyncIterator[Api]:
+    """Lend a fresh tenant that holds the conversation, searchable whole; it is deleted afterwards unless kept."""
+    # A slug is made of the name, and none may come twice.
+    tenant_id, api_key = await make_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
+    try:
+        connection = dataclasses.replace(operator.connection, api_key=api_key, tenant_id="")
+        async with calling(connection) as api:
+            await store(api, conversation.memories)
+            yield api
+    finally:
+        if not keep:
+            request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
+            request.grace.FromTimedelta(timedelta())
+            # What went wrong before matters more.
+            with contextlib.suppress(SkeinError):
+                await operator.tenancy.DeleteTenant(request)
+
+
+async def store(api: Api, memories: Sequence[memory_pb2.Memory]) -> None:
+    """Store memories in their order, and wait until every one of them has its vector."""
+    pending: list[list[str]] = []
+    for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
+        batch = memories[start : start + _EMBEDDED_AT_ONCE]
+        response = await api.memories.BatchCreateMemories(
+            memory_pb2.BatchCreateMemoriesRequest(memories=batch, request_id=uuid.uuid4().hex)
+        )
+        if response.pending_embedding_count:
+            pending.append([memory.memory_id for memory in response.memories])
+    try:
+        async with asyncio.timeout(_PENDING_SECONDS):
+            for memory_ids in pending:
+                while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - nobody says when they are there.
+                    await asyncio.sleep(_PENDING_PAUSE_SECONDS)
+    except TimeoutError:
+        message = f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?"
+        raise Failure(message, Exit.FAULT) from None
+
+
+async def ask(api: Api, questions: Sequence[Question], *, weights: Mapping[str, float] | None = None) -> Answers:
+    """Ask every question, with other weights for some signals if given.
+
+    One after another with the weights that are in force, so that the times are those of a caller who is alone.
+    """
+    at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
+
+    async def answer(question: Question) -> tuple[float, gateway_pb2.RecallResponse]:
+        request = gateway_pb2.RecallRequest(
+            query=question.text, limit=LIMIT, arms=[gateway_pb2.ARM_MEMORIES], weights=weights
+        )
+        async with at_once:
+            started = time.perf_counter()
+            response = await api.gateway.Recall(request)
+            return time.perf_counter() - started, response
+
+    answers = await asyncio.gather(*(answer(question) for question in questions))
+    responses = [response for _, response in answers]
+    return Answers(
+        asked=[
+            Asked(
+                category=question.category,
+                evidence=question.evidence,
+                found=tuple(name_of(hit) for hit in response.hits),
+            )
+            for question, response in zip(questions, responses, strict=True)
+        ],
+        seconds=[seconds for seconds, _ in answers],
+        signals=frozenset(
+            part.signal
+            for response in responses
+            for hit in response.hits
+            for part in hit.components
+            if part.weight and part.value
+        ),
+        model=next((response.model for response in responses if response.model), ""),
+        degraded=sum(any(arm.state != gateway_pb2.ARM_STATE_OK for arm in response.arms) for response in responses),
+    )
+
+
+async def ablated(
+    api: Api, questions: Sequence[Question], signals: Sequence[str], done: Callable[[int], None]
+) -> dict[str, list[Asked]]:
+    """Ask every question again without each of the signals in turn."""
+    found: dict[str, list[Asked]] = {}
+    for signal in signals:
+        found[signal] = (await ask(api, questions, weights={signal: 0.0})).asked
+        done(len(questions))
+    return found
+
+
+async def _have_vectors(api: Api, memory_ids: Sequence[str]) -> bool:
+    """Say whether all of a few memories are found by meaning: only a hit with a vector has a similarity."""
+    quoted = ", ".join(f'"{name}"' for name in memory_ids)
+    wanted = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")
+    response = await api.gateway.Recall(
+        gateway_pb2.RecallRequest(
+            query="anything", limit=len(memory_ids), arms=[gateway_pb2.ARM_MEMORIES], filter=wanted
+        )
+    )
+    return sum(hit.HasField("similarity") for hit in response.hits) == len(memory_ids)

@@ -1,0 +1,1 @@
+"""What all commands share: options, printed output, exit codes, and error messages."""

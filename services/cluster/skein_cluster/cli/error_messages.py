@@ -1,0 +1,83 @@
+"""The sentence and the exit code for every error that is expected; what is not here is a bug."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+import grpc
+
+from skein_auth.api_keys.bootstrap import OperatorKeyRefused
+from skein_client.connection import NotConfigured
+from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.embedded.errors import EmbeddedPostgresError
+from skein_kit.database.schema_migrations import MigrationRefused
+from skein_kit.host.process import NotReady, PortTaken
+from skein_kit.settings import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HINTS: Mapping[str, str] = {
+    "CREDENTIAL_MISSING": "Set SKEIN_API_KEY.",
+    "CREDENTIAL_INVALID": "Set SKEIN_API_KEY to a valid key, or unset it to use the one that `skein up` wrote.",
+    "CREDENTIAL_EXPIRED": "Make a new key with `skein keys create`.",
+    "PERMISSION_MISSING": "Use a key that has it.",
+    "SESSION_NOT_FOUND": "`skein sessions list` shows what there is.",
+    "SESSION_STORED": "`skein archive restore --session` does that.",
+    "ARCHIVE_NOT_FOUND": "`skein archive list` shows what there is.",
+    "MEMORY_NOT_FOUND": "`skein memories list` shows what there is.",
+    "API_KEY_NOT_FOUND": "`skein keys list` shows what there is.",
+}
+_PLAIN: Mapping[tuple[type[Exception], ...], Exit] = {
+    (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationRefused, OperatorKeyRefused): (
+        Exit.CANNOT_START
+    ),
+    (NotConfigured,): Exit.REFUSED,
+}
+_DATABASE_AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.ClientConfigurationError,
+)
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """Return how the command ends for an expected error; None for one that is a bug."""
+    if isinstance(error, BaseExceptionGroup):
+        # What is left when a task of several fails: the others were only cancelled.
+        return next((found for inner in error.exceptions if (found := failure_of(inner)) is not None), None)
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, SkeinError):
+        return Failure(sentence(error), _exit_of(error))
+    if isinstance(error, _DATABASE_AWAY):
+        return Failure(f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", Exit.UNREACHABLE)
+    # The others say all there is to say.
+    return next((Failure(str(error), code) for kinds, code in _PLAIN.items() if isinstance(error, kinds)), None)
+
+
+def sentence(error: SkeinError) -> str:
+    """Say what was refused, which field is wrong, and what to do."""
+    message = error.message
+    parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
+    # Services of this version name the violations in the message already.
+    unstated = [violation for violation in error.violations if violation.description not in message]
+    parts += [f"{violation.field}: {violation.description}." for violation in unstated]
+    parts += [f"{name}: {value}." for name, value in error.metadata.items() if f"{name}: {value}" not in message]
+    if error.reason in _HINTS:
+        parts.append(_HINTS[error.reason])
+    if isinstance(error, Internal):
+        parts.append(f"Request {error.request_id}.")
+    return " ".join(parts)
+
+
+def _exit_of(error: SkeinError) -> Exit:
+    if isinstance(error, (Unavailable, DeadlineExceeded)):
+        return Exit.UNREACHABLE
+    if isinstance(error, Internal) or error.status in {grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}:
+        return Exit.FAULT
+    return Exit.REFUSED

@@ -1,0 +1,24 @@
+"""The first so many items of a list, over as many pages as that takes."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from skein_client.pagination import items
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from google.protobuf.message import Message
+
+
+async def first(limit: int, method: Callable[..., Awaitable[Any]], request: Message, field: str) -> list[Any]:
+    """Call a List method until there are `limit` items or no more."""
+    found: list[Any] = []
+    async with aclosing(cast("AsyncGenerator[Any, None]", items(method, request, field))) as every:
+        async for item in every:
+            found.append(item)
+            if len(found) >= limit:
+                break
+    return found

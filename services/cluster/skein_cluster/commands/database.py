@@ -1,0 +1,158 @@
+"""`skein migrate` and `skein bootstrap`: what a database needs before services can use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import asyncpg
+import click
+from rich.text import Text
+
+from skein_auth.api_keys.bootstrap import ensure_operator_key
+from skein_client.connection import Connection, ca_file_of
+from skein_cluster import registry
+from skein_cluster.api.client import PATIENCE, OperatorSettings
+from skein_cluster.api.legacy_tenant import DEFAULT_SLUG, ensure_legacy_tenant
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
+from skein_kit.settings import ProcessSettings, SettingInvalid
+
+# No table, no schema, no role to act as.
+_NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.InvalidParameterValueError)
+
+
+@click.command()
+@options.as_json
+@click.option(
+    "--lock-seconds",
+    type=click.FloatRange(min=0.001),
+    default=LOCK_SECONDS,
+    show_default=True,
+    help="How long a migration may wait for what calls in flight hold; calls that come later wait behind it.",
+)
+def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
+    """Bring the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
+
+    The URL names a superuser (who also makes the roles and the extension), or the owner role. A service role gets the
+    password SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) where that is set.
+    """
+    refuse_unknown(os.environ)
+    migrations = registry.migrations()
+    passwords = {name: text for name in registry.WITH_DATABASE if (text := _password(name))}
+    applied = asyncio.run(_migrate(database_url(), migrations, passwords, lock_seconds))
+    if as_json:
+        output.print_json(
+            {
+                "version": migrations[-1].number,
+                "applied": [{"number": migration.number, "name": migration.name} for migration in applied],
+            }
+        )
+        return
+    for migration in applied:
+        output.echo(f"applied {migration.number:04d} {migration.name}")
+    output.echo(f"The schema is at version {migrations[-1].number}{'' if applied else ' already'}.")
+
+
+@click.command()
+@options.as_json
+@click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
+@click.option(
+    "--legacy-tenant",
+    default=DEFAULT_SLUG,
+    show_default=True,
+    metavar="SLUG",
+    help="The tenant of callers of an earlier system; made with --legacy-token-file.",
+)
+@click.option(
+    "--legacy-token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The bearer token that they share: they act as members of that tenant.",
+)
+def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | None, *, as_json: bool) -> None:
+    """Make an operator's key in the database SKEIN_DATABASE_URL, and print it this one time.
+
+    With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`. For a legacy token the cluster at
+    SKEIN_ENDPOINT is called, as the operator: with SKEIN_OPERATOR_KEY if there is one, else with the key just made.
+    """
+    refuse_unknown(os.environ)
+    token = None if legacy_token_file is None else _token(legacy_token_file)
+    known = OperatorSettings.read(os.environ).operator_key if token else ""
+    key = known or asyncio.run(_bootstrap(database_url(), name))
+    made = {} if known else {"operator_key": key}
+    if token:
+        made["legacy_tenant_id"] = asyncio.run(ensure_legacy_tenant(_operator(key), legacy_tenant, token))
+    if as_json:
+        output.print_json(made)
+        return
+    if not known:
+        output.echo(key)
+        output.err().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
+    if token:
+        output.err().print(Text(f"The legacy token acts in the tenant {legacy_tenant} ({made['legacy_tenant_id']})."))
+
+
+def database_url() -> str:
+    """Return SKEIN_DATABASE_DIRECT_URL, else SKEIN_DATABASE_URL, or raise SettingInvalid."""
+    settings = ProcessSettings.read()
+    url = settings.database_direct_url or settings.database_url
+    if not url:
+        message = "SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…"
+        raise SettingInvalid(message)
+    return url
+
+
+async def _migrate(
+    url: str, migrations: list[Migration], passwords: dict[str, str], lock_seconds: float
+) -> list[Migration]:
+    try:
+        return await migrate(url, migrations, registry.WITH_DATABASE, passwords=passwords, lock_seconds=lock_seconds)
+    except (OSError, TimeoutError) as error:
+        raise _unreachable(error) from error
+
+
+async def _bootstrap(url: str, name: str) -> str:
+    try:
+        return await ensure_operator_key(url, display_name=name)
+    except _NOT_MIGRATED as error:
+        raise Failure("The database has no schema yet: run `skein migrate` first.", Exit.CANNOT_START) from error
+    except (OSError, TimeoutError) as error:
+        raise _unreachable(error) from error
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text("utf-8").strip()
+    except OSError as error:
+        message = f"The legacy token cannot be read from {path}: {error.strerror}."
+        raise SettingInvalid(message) from None
+    if not token:
+        message = f"{path} holds no legacy token."
+        raise SettingInvalid(message)
+    return token
+
+
+def _operator(key: str) -> Connection:
+    endpoint = os.environ.get("SKEIN_ENDPOINT", "127.0.0.1:50050")
+    return Connection(endpoint=endpoint, api_key=key, ca_file=ca_file_of(os.environ), timeout=60.0, retries=PATIENCE)
+
+
+def _unreachable(error: Exception) -> Failure:
+    message = f"The database of SKEIN_DATABASE_URL does not answer ({error or 'no answer in time'})."
+    return Failure(message, Exit.UNREACHABLE)
+
+
+def _password(name: str) -> str:
+    variable = f"SKEIN_{name.upper()}_DATABASE_PASSWORD"
+    path = os.environ.get(f"{variable}_FILE")
+    if variable in os.environ or path is None:
+        return os.environ.get(variable, "")
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        message = f"{variable}_FILE names a file that cannot be read: {error.strerror}."
+        raise SettingInvalid(message) from None

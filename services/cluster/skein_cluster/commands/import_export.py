@@ -1,0 +1,305 @@
+"""`skein import` and `skein export`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from skein.memory.v1 import archives_pb2
+from skein_client.pagination import items
+from skein_cluster.api.client import as_tenant
+from skein_cluster.cli import options
+from skein_cluster.cli import output as console
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.commands.import_report import show_comparison, show_report
+from skein_cluster.importers.comparison import Comparison
+from skein_cluster.importers.exporter import export
+from skein_cluster.importers.id_prefix import PREFIX, Prefixed
+from skein_cluster.importers.memory_file import FORMS, MODES, Done, export_whole, import_whole
+from skein_cluster.importers.realms import bring_all, bring_one, chosen, compare_all, compare_one, try_out
+from skein_cluster.importers.records import FIELDS, ITEMS
+from skein_cluster.importers.report import Report
+from skein_cluster.importers.sources import FORMATS
+from skein_cluster.importers.sources.base import Notes, Tally
+from skein_cluster.importers.sources.files import READERS, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from skein_cluster.api.client import Api
+    from skein_cluster.importers.sources.base import Realm, Source
+
+_FORMS = (*READERS, *FORMS, *FORMATS)
+# Differences that seed 004's plan allows a dual write: 0.1 %.
+_THRESHOLD = 0.001
+# Refusals that a person wants to see at once; --json has all.
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What an import is asked to do."""
+
+    form: str
+    source: str
+    vectors: str
+    realm: str
+    is_all: bool
+    is_dry: bool
+    is_comparison: bool
+    threshold: float
+    prefix: str
+    as_json: bool
+
+
+@click.command()
+@click.argument("form", metavar="FORMAT", type=click.Choice(_FORMS))
+@click.argument("source")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Read everything and write nothing; calls nobody.")
+@click.option("--realm", default="", metavar="ID|SLUG", help="The realm of the source to import into your tenant.")
+@click.option("--all", "is_all", is_flag=True, help="As the operator: a tenant for each realm, and who signs in there.")
+@click.option("--prefix", default="", metavar="TEXT", help="Put before the ids of sessions, messages and memories.")
+@click.option("--vectors", default="", metavar="FILE", help="For longterm-d1: a dump of the vectors, as JSON lines.")
+@click.option("--compare", "is_comparison", is_flag=True, help="Write nothing; say what is missing or different here.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=_THRESHOLD,
+    show_default=True,
+    help="With --compare: the share of differences that still ends with 0.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(list(MODES)),
+    default="merge",
+    show_default=True,
+    help="For skein and memoryvault: what to do with what is there.",
+)
+@options.caller
+@options.as_json
+def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None:
+    """Import SOURCE into the tenant. Repeating it adds nothing twice, and goes on where it was interrupted.
+
+    \b
+    FORMAT is one of
+      jsonl                 what `skein export` writes: a JSON object per line
+      locomo                conversations as snap-research/LoCoMo publishes them
+      skein, memoryvault    skein_export_v1 and memoryvault_export_v1, whole
+      duyetbot-d1, memoryvault-d1, longterm-d1
+                            D1 databases: an SQLite file or the SQL of an export
+      memoryvault-json      memoryvault_export_v1, with a mapping report
+      agentmem-pg, orchestrator-pg
+                            the URL of a Postgres database
+      session-memory-agent, contextual-memory, jarvis-memory
+                            SQLite or JSON stores
+
+    The mapping report says what was read, written, there already, changed on the way, left behind and refused. Ends
+    with 1 when records were refused, or with --compare when more than the threshold is missing or different.
+    """  # noqa: D301 - click wants the backspace itself.
+    wanted = Asked(**asked)
+    _check(wanted)
+    if wanted.form in FORMS:
+        _whole(environment, wanted, mode)
+        return
+    report = Report()
+    with _opened(wanted) as opened:
+        source = Prefixed(opened, wanted.prefix) if wanted.prefix else opened
+        realms = chosen(source, wanted.realm, every=wanted.is_all)
+        if wanted.is_comparison:
+            _compare(environment, wanted, source, realms, report)
+            return
+        tenants: dict[str, str] = {}
+        with progress(f"{'checking' if wanted.is_dry else 'importing'} {wanted.form}", None) as done:
+            if wanted.is_dry:
+                try_out(source, realms, report, done, every=wanted.is_all)
+            else:
+                tenants = _bring(environment, wanted, source, realms, report, done)
+        has_people = not wanted.is_all and _has_people(source)
+    show_report(report, dry_run=wanted.is_dry, as_json=wanted.as_json, tenants=tenants)
+    if has_people:
+        console.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
+    if report.refused_count:
+        sys.exit(Exit.REFUSED)
+
+
+@click.command()
+@click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="Default: stdout.")
+@click.option("--whole", is_flag=True, help="The whole memory, without sessions, for `skein import skein`.")
+@options.caller
+def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> None:
+    """Write the tenant as JSON lines that `skein import jsonl` takes: sessions, messages, memories, links, people,
+    agents and what they carry, what was curated, and the rules.
+
+    With --whole: memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
+    """
+    if whole:
+        count, left = asyncio.run(_export_whole(environment, output.write))
+        console.err().print(f"Exported {count} items.")
+    else:
+        counts, left = asyncio.run(_export(environment, output.write))
+        told = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
+        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in told)}.")
+    if left:
+        console.echo(
+            f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
+            "`skein archive restore` brings one back.",
+            err=True,
+        )
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr when that is a terminal; yield what to call with the number of records done."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console.err(),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _check(wanted: Asked) -> None:
+    """Raise UsageError for options that do not go together."""
+    takes_vectors = wanted.form in FORMATS and FORMATS[wanted.form].has_vectors
+    if wanted.vectors and not takes_vectors:
+        raise click.UsageError(f"--vectors is not for {wanted.form}.")
+    if wanted.realm and wanted.is_all:
+        raise click.UsageError("Give either --realm or --all.")
+    if wanted.is_comparison and wanted.is_dry:
+        raise click.UsageError("--compare writes nothing; leave --dry-run out.")
+    if wanted.form in FORMS and (wanted.realm or wanted.is_all):
+        raise click.UsageError(f"A file of the format {wanted.form} has no realms; leave --realm and --all out.")
+    if wanted.form in FORMS and wanted.prefix:
+        raise click.UsageError(f"--prefix is not for {wanted.form}.")
+    if wanted.prefix and not PREFIX.fullmatch(wanted.prefix):
+        raise click.UsageError("--prefix takes 1 to 64 letters, digits and signs, without spaces.")
+    files = [wanted.vectors] if wanted.vectors else []
+    if wanted.form not in FORMATS or not FORMATS[wanted.form].is_url:
+        files.insert(0, wanted.source)
+    for file in files:
+        # Who may read it, and what is in it, is for those who open it.
+        click.Path(exists=True, readable=False).convert(file, None, None)
+
+
+def _opened(wanted: Asked) -> AbstractContextManager[Source]:
+    if wanted.form in READERS:
+        return open_file(wanted.form, wanted.source)
+    return FORMATS[wanted.form].open(wanted.source, wanted.vectors)
+
+
+def _bring(
+    environment: Mapping[str, str],
+    wanted: Asked,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> dict[str, str]:
+    try:
+        if wanted.is_all:
+            return asyncio.run(bring_all(environment, source, realms, report, done))
+        asyncio.run(bring_one(environment, source, realms, report, done))
+    except KeyboardInterrupt:
+        written = sum(report.written.values())
+        message = f"Interrupted: the {written} records that were written stay, and the same command goes on from there."
+        raise Failure(message, Exit.INTERRUPTED) from None
+    return {}
+
+
+def _compare(
+    environment: Mapping[str, str], wanted: Asked, source: Source, realms: Sequence[Realm], report: Report
+) -> None:
+    with progress(f"comparing {wanted.form}", None) as done:
+        hold = compare_all if wanted.is_all else compare_one
+        comparison = asyncio.run(hold(environment, source, realms, report, done))
+    show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
+    if wanted.is_all and _has_people(source):
+        console.echo("Accounts, clients and memberships are not compared.", err=True)
+    if comparison.share > wanted.threshold:
+        sys.exit(Exit.REFUSED)
+
+
+def _has_people(source: Source) -> bool:
+    return next(iter(source.people(Notes())), None) is not None
+
+
+def _whole(environment: Mapping[str, str], wanted: Asked, mode: str) -> None:
+    """Import a whole memory; compare it by asking what overwriting would change."""
+    try:
+        text = Path(wanted.source).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        message = f"{wanted.source} cannot be read ({reason}): check its name and who may read it."
+        raise Failure(message, Exit.REFUSED) from None
+    if not wanted.is_comparison:
+        done = asyncio.run(_import_whole(environment, text, wanted.form, mode, dry_run=wanted.is_dry))
+        _show_whole(done, as_json=wanted.as_json)
+        return
+    done = asyncio.run(_import_whole(environment, text, wanted.form, "overwrite", dry_run=True))
+    comparison = Comparison(
+        in_source=done.created + done.updated + done.unchanged,
+        in_skein=done.updated + done.unchanged,
+        missing={kind: Tally(count) for kind, count in done.created.items()},
+        different={(kind, "some field"): Tally(count) for kind, count in done.updated.items()},
+        unreadable=len(done.refused),
+    )
+    show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
+    if comparison.share > wanted.threshold:
+        sys.exit(Exit.REFUSED)
+
+
+async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[Mapping[str, int], int]:
+    async with as_tenant(environment) as api:
+        return await export(api, write), await _stored(api)
+
+
+async def _import_whole(environment: Mapping[str, str], text: str, form: str, mode: str, *, dry_run: bool) -> Done:
+    async with as_tenant(environment) as api:
+        return await import_whole(api, text, form, mode, dry_run=dry_run)
+
+
+async def _export_whole(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[int, int]:
+    async with as_tenant(environment) as api:
+        return await export_whole(api, write), await _stored(api)
+
+
+async def _stored(api: Api) -> int:
+    """Return how many memories lie in cold storage, which no export reads."""
+    request = archives_pb2.ListArchivesRequest(page_size=1000)
+    return sum([archive.memory_count async for archive in items(api.history.ListArchives, request, "archives")])
+
+
+def _show_whole(done: Done, *, as_json: bool) -> None:
+    kinds = [*dict.fromkeys([*done.created, *done.updated, *done.unchanged])]
+    if as_json:
+        counts = {name: dict(getattr(done, name)) for name in ("created", "updated", "unchanged")}
+        console.print_json({**counts, "refused": [list(entry) for entry in done.refused]})
+    else:
+        made = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
+        rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
+        console.rows(made, rows, empty="The file holds nothing that could be stored.")
+        for line, kind, reason in done.refused[:_SHOWN]:
+            console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
+        if len(done.refused) > _SHOWN:
+            console.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
+    if done.refused:
+        sys.exit(Exit.REFUSED)
+
+
+def _plural(kind: str) -> str:
+    irregular = {"memory": "memories", "alias": "aliases", "policy": "policies", "trust": "trusted sources"}
+    return irregular.get(kind, f"{kind}s".replace("_", " "))

@@ -1,0 +1,184 @@
+"""How `skein import` tells what became of a source: the mapping report and the comparison."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from skein_cluster.cli import output
+from skein_cluster.importers.records import FIELDS, Kind
+from skein_cluster.importers.report import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_cluster.importers.comparison import Comparison
+    from skein_cluster.importers.report import Report
+    from skein_cluster.importers.sources.base import Tally
+
+# Refusals that a person wants to see at once; --json has more.
+_SHOWN = 20
+# Characters of an id that are enough to find it.
+_NAME = 60
+
+
+def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mapping[str, str]) -> None:
+    """Print what was read, written, changed on the way, left behind and refused."""
+    if as_json:
+        output.print_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)})
+        return
+    _show_records(report, dry_run=dry_run)
+    _show_notes(report)
+    for realm, tenant_id in tenants.items():
+        output.echo(f"realm {realm}: tenant {tenant_id}")
+    if dry_run:
+        output.echo("A dry run: nothing was written.", err=True)
+    if report.pending:
+        output.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
+    for entry in report.refused[:_SHOWN]:
+        name = f"{entry.kind} {output.shortened(entry.name, _NAME)}: " if entry.kind else ""
+        output.echo(f"{entry.where}: {name}{entry.reason}", err=True)
+    if report.refused_count > _SHOWN:
+        output.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
+    for hint in dict.fromkeys(entry.hint for entry in report.refused if entry.hint):
+        output.echo(hint, err=True)
+
+
+def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:
+    """Print what is missing and what is different."""
+    passes = comparison.share <= threshold
+    if as_json:
+        output.print_json(
+            {
+                "in_source": dict(comparison.in_source),
+                "in_skein": dict(comparison.in_skein),
+                "missing": {kind: asdict(tally) for kind, tally in comparison.missing.items()},
+                "different": [
+                    {"kind": kind, "fields": fields.split(", "), **asdict(tally)}
+                    for (kind, fields), tally in comparison.different.items()
+                ],
+                "unchecked": dict(comparison.unchecked),
+                "unreadable": comparison.unreadable,
+                "without_tenant": comparison.without_tenant,
+                "inconsistency": comparison.share,
+                "threshold": threshold,
+                "passes": passes,
+            }
+        )
+        return
+    numbers = ("in the source", "in Skein", "missing", "different")
+    lines = []
+    for kind in sorted(comparison.in_source, key=_place):
+        missing = comparison.missing.get(kind)
+        different = sum(tally.count for (other, _), tally in comparison.different.items() if other == kind)
+        counts = (comparison.in_source[kind], comparison.in_skein[kind], missing.count if missing else 0, different)
+        lines.append((_plural(kind), *counts))
+    output.rows(output.table("", *numbers, numbers=numbers), lines, empty="The source holds no records.")
+    if comparison.without_tenant:
+        realms = ", ".join(comparison.without_tenant[:_SHOWN])
+        more = ", …" if len(comparison.without_tenant) > _SHOWN else ""
+        output.echo(f"Without a tenant here, so all of it is missing: {realms}{more}")
+    for kind, tally in comparison.missing.items():
+        output.echo(f"{tally.count} {_plural(kind)} missing, such as {_named(tally)}")
+    for (kind, fields), tally in comparison.different.items():
+        output.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_named(tally)}")
+    for kind, count in comparison.unchecked.items():
+        output.echo(f"{count} {_plural(kind)} not compared: nothing reads them back")
+    if comparison.unreadable:
+        output.echo(f"{comparison.unreadable} rows left out, which an import refuses as well (--dry-run says why)")
+    verdict = "within" if passes else "above"
+    output.echo(f"{comparison.share:.4%} are inconsistent, {verdict} the threshold of {threshold:.4%}.")
+
+
+def _show_records(report: Report, *, dry_run: bool) -> None:
+    outcomes = {
+        Outcome.WRITTEN: "written",
+        Outcome.SKIPPED: "there already",
+        Outcome.RECOMPUTED: "made anew",
+        Outcome.REFUSED: "refused",
+    }
+    if dry_run:
+        outcomes = {Outcome.REFUSED: outcomes[Outcome.REFUSED]}
+    elif not any(outcome is Outcome.RECOMPUTED for _, _, outcome in report.outcomes):
+        del outcomes[Outcome.RECOMPUTED]
+    numbers = ("read", *outcomes.values())
+    lines = [
+        (
+            table,
+            _plural(kind) if kind else "unreadable",
+            count,
+            *(report.outcomes[table, kind, outcome] for outcome in outcomes),
+        )
+        for (table, kind), count in _in_order(report)
+    ]
+    empty = "The source holds no records."
+    if all(not table for table, *_ in lines):
+        output.rows(output.table("", *numbers, numbers=numbers), [line[1:] for line in lines], empty=empty)
+    else:
+        output.rows(output.table("from", "as", *numbers, numbers=numbers), lines, empty=empty)
+
+
+def _show_notes(report: Report) -> None:
+    changed: dict[str, list[tuple[object, ...]]] = {}
+    for (table, column, how), tally in sorted(report.notes.coercions.items()):
+        samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
+        changed.setdefault(table, []).append((column, tally.count, how, samples))
+    for table, lines in changed.items():
+        made = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
+        output.rows(made, lines, empty="")
+    if report.notes.leavings:
+        made = output.table("table", "rows", "left behind", numbers=("rows",))
+        left = [(table, count, why) for (table, why), count in sorted(report.notes.leavings.items())]
+        output.rows(made, left, empty="")
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    kinds = [*FIELDS, *(kind for kind in report.read if kind not in {*FIELDS, "unreadable"})]
+    return {
+        "read": {kind: report.read[kind] for kind in kinds},
+        "written": {kind: report.written[kind] for kind in kinds},
+        "skipped": {kind: report.skipped[kind] for kind in kinds},
+        "pending_embedding_count": report.pending,
+        "refused_count": report.refused_count,
+        "refused": [asdict(refused) for refused in report.refused],
+        "rows": dict(report.notes.rows),
+        "records": [
+            {
+                "table": table,
+                "kind": str(kind),
+                "read": count,
+                **{str(outcome): report.outcomes[table, kind, outcome] for outcome in Outcome},
+            }
+            for (table, kind), count in _in_order(report)
+        ],
+        "coerced": [
+            {"table": table, "column": column, "how": how, "count": tally.count, "samples": tally.samples}
+            for (table, column, how), tally in sorted(report.notes.coercions.items())
+        ],
+        "left": [
+            {"table": table, "why": why, "count": count}
+            for (table, why), count in sorted(report.notes.leavings.items())
+        ],
+    }
+
+
+def _named(tally: Tally) -> str:
+    return ", ".join(output.shortened(sample, _NAME) for sample in tally.samples)
+
+
+def _in_order(report: Report) -> list[tuple[tuple[str, str], int]]:
+    """Return what was read in the order of tables and kinds."""
+    tables = list(dict.fromkeys(table for table, _ in report.records))
+    return sorted(report.records.items(), key=lambda entry: (tables.index(entry[0][0]), _place(entry[0][1])))
+
+
+def _place(kind: str) -> int:
+    kinds = list(Kind)
+    return kinds.index(Kind(kind)) if kind in kinds else len(kinds)
+
+
+def _plural(kind: str) -> str:
+    words = str(kind).replace("_", " ")
+    return {"memory": "memories", "policy": "policies", "alias": "aliases", "trust": "trust", "watch": "watches"}.get(
+        words, f"{words}s"
+    )

@@ -1,0 +1,193 @@
+"""`skein up` and `skein cluster`: keep a cluster on this machine up until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import shlex
+import time
+from typing import TYPE_CHECKING
+
+import click
+import uvloop
+from rich import box
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from skein_client.connection import CREDENTIALS_FILE
+from skein_cluster import registry
+from skein_cluster.api import credentials
+from skein_cluster.cli import command_lines, options, output
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.processes import gc_freeze, log_file, multi_process
+from skein_cluster.processes.single_process import embedded_cluster
+from skein_cluster.processes.stop_signals import Stopping
+from skein_kit.host import open_files
+from skein_kit.host.process import NotReady, exporting_traces
+from skein_kit.settings import ProcessSettings, default_data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from skein_cluster.processes.single_process import Embedded
+
+LOG_FILE = "skein.log"
+MOST_REPLICAS = 8
+_TRY_NEXT = (
+    ("remember", command_lines.EXAMPLE),
+    ("recall", command_lines.QUESTION),
+    ("import", "jsonl", "FILE"),
+    ("status",),
+    ("tenants", "create", "NAME"),
+)
+
+
+@click.command()
+@options.data_dir
+@click.option("--log-stderr", is_flag=True, help=f"Log to stderr instead of {LOG_FILE} in the data folder.")
+def up_command(data_dir: Path, *, log_stderr: bool) -> None:
+    """Keep a whole cluster up in this process until Ctrl-C or SIGTERM.
+
+    The first start makes a development tenant and writes credentials.json into the data folder; later starts find
+    their data again. Ports come from SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and the like.
+    """
+    open_files.raise_limit()
+    uvloop.run(_up(data_dir, log_stderr=log_stderr))
+
+
+@click.command()
+@options.data_dir
+@click.option(
+    "--replicas",
+    "counts",
+    multiple=True,
+    metavar="SERVICE=N",
+    help="Run N processes of a service (repeatable); each call goes to the next of them.",
+)
+def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
+    """Keep a whole cluster up, one process per service, until Ctrl-C or SIGTERM.
+
+    Same data folder as `skein up`. A service that ends is reported and not started again.
+    """
+    open_files.raise_limit()
+    uvloop.run(_cluster(data_dir, _replicas(counts)))
+
+
+async def _up(data_dir: Path, *, log_stderr: bool) -> None:
+    refuse_unknown(os.environ)
+    settings = ProcessSettings.read()
+    credentials.make_private(data_dir)
+    log = None if log_stderr else data_dir / LOG_FILE
+    with log_file.logging_to(log, settings.log_level), exporting_traces(settings):
+        try:
+            await _stay(data_dir, embedded_cluster, nothing_happens, log=log)
+        except NotReady as error:
+            where = "on stderr" if log is None else f"in {log}"
+            message = f"{str(error).partition(' Their')[0]} The log {where} says why."
+            raise Failure(message, Exit.CANNOT_START) from error
+
+
+async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
+    refuse_unknown(os.environ)
+    run = functools.partial(multi_process.separate_processes, replicas=replicas)
+    await _stay(data_dir, run, _report_ends, log=None)
+
+
+def _replicas(counts: Sequence[str]) -> dict[str, int]:
+    """Read "memory=2" and the like."""
+    found: dict[str, int] = {}
+    able = [name for name in registry.PORTS if name != "pc2"]
+    for said in counts:
+        name, _, count = said.partition("=")
+        if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
+            message = f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}."
+            raise click.BadParameter(message, param_hint="--replicas")
+        found[name] = int(count)
+    return found
+
+
+async def _stay(
+    data_dir: Path,
+    form: Callable[[Path], AbstractAsyncContextManager[Embedded]],
+    watch: Callable[[Embedded], asyncio.Future[None]],
+    *,
+    log: Path | None,
+) -> None:
+    started = time.monotonic()
+    with Stopping.on_signals() as stopping:
+        async with form(data_dir) as cluster:
+            gc_freeze.leave_out()
+            output.out().print(panel(cluster, data_dir, log, time.monotonic() - started))
+            watcher = watch(cluster)
+            await stopping.wait()
+            watcher.cancel()
+            output.out().print("Stopping …")
+    output.out().print(
+        "Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command."
+    )
+
+
+def nothing_happens(_cluster: Embedded) -> asyncio.Future[None]:
+    """Return a future that stays open: services of one process end together."""
+    return asyncio.get_running_loop().create_future()
+
+
+def _report_ends(cluster: Embedded) -> asyncio.Future[None]:
+    async def report() -> None:
+        async for name in multi_process.ended(cluster):
+            output.err().print(Text(f"{name} ended and is not started again; see {cluster.logs[name]}."))
+
+    return asyncio.ensure_future(report())
+
+
+def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float, *, is_demo: bool = False) -> Panel:
+    """Show where everything is and what to try."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    admins = dict.fromkeys(cluster.admins.values())
+    metrics = f"http://{next(iter(admins))}/metrics (also /livez, /readyz)"
+    if len(admins) > 1:
+        metrics = ", ".join(f"{name} {admin.rpartition(':')[2]}" for name, admin in cluster.admins.items())
+    logs = data_dir / "logs" if cluster.logs else log
+    lines = [
+        ("gRPC", cluster.credentials.endpoint),
+        ("HTTP", cluster.credentials.http),
+        ("console", "" if is_demo else f"{cluster.credentials.http}/ (the api_key of the credentials lets you in)"),
+        ("metrics", metrics),
+        ("pc2", pc2_ports(cluster)),
+        ("credentials", str(data_dir / CREDENTIALS_FILE)),
+        ("logs", str(logs) if logs is not None else "stderr"),
+    ]
+    for name, value in lines:
+        if value:
+            grid.add_row(name, Text(value))
+    if not is_demo:
+        grid.add_row("", "")
+        for number, command in enumerate(_try_next(data_dir)):
+            grid.add_row("try next" if number == 0 else "", Text(command))
+        grid.add_row("stop", "Ctrl-C")
+    title = f"Skein is up ({seconds:.1f} s)"
+    return Panel(grid, title=title, title_align="left", box=box.ROUNDED, expand=False, padding=(0, 1))
+
+
+def _try_next(data_dir: Path) -> list[str]:
+    """Return command lines for another terminal, which may not know the data folder of this one."""
+    found = [f"export SKEIN_DATA_DIR={shlex.quote(str(data_dir.absolute()))}"] if data_dir != default_data_dir() else []
+    # The data folder is said once, above.
+    return [*found, *(command_lines.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
+
+
+def pc2_ports(cluster: Embedded) -> str:
+    """Return the assistants' ports, those that were moved with where they are now."""
+    ports = [
+        (str(number), address.rpartition(":")[2])
+        for number in registry.PC2_PORTS
+        if (address := cluster.addresses.get(f"pc2:{number}")) is not None
+    ]
+    return ", ".join(number if number == port else f"{number} at {port}" for number, port in ports)

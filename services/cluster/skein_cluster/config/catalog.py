@@ -1,0 +1,170 @@
+"""Every setting of the cluster, and which service reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_auth.federation.providers import ProviderSettings
+from skein_auth.settings import AuthSettings
+from skein_cluster import registry
+from skein_cluster.api.client import OperatorSettings
+from skein_gateway.settings import GatewaySettings
+from skein_kit.backup_folder import BackupSettings
+from skein_kit.canary import CanarySettings
+from skein_kit.outbound.fetch import OutboundSettings
+from skein_kit.outbound.mail import MailSettings
+from skein_kit.settings import ProcessSettings, Reading, SettingInvalid, Settings, default_data_dir, text_of
+from skein_memory.settings import MemorySettings, SecretSettings
+from skein_pc2.settings import Pc2Identity, Pc2Security, Pc2Settings, default_roles, setting_of
+from skein_recall.settings import EmbeddingsSettings, RecallSettings
+from skein_session.settings import SessionSettings
+from skein_tenancy.settings import TenancySettings
+from skein_worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+# Who reads each dataclass.
+PROCESS = "every process"
+COMMAND = "command"
+READ_BY: Mapping[type[Settings], tuple[str, ...]] = {
+    ProcessSettings: (PROCESS,),
+    AuthSettings: ("auth",),
+    ProviderSettings: ("auth",),
+    TenancySettings: ("tenancy",),
+    MailSettings: ("auth", "tenancy"),
+    OutboundSettings: ("auth", "memory", "recall"),
+    SessionSettings: ("session",),
+    MemorySettings: ("memory",),
+    SecretSettings: ("memory",),
+    RecallSettings: ("recall",),
+    EmbeddingsSettings: ("recall",),
+    WorkerSettings: ("worker",),
+    CanarySettings: ("tenancy", "worker"),
+    GatewaySettings: ("gateway",),
+    Pc2Settings: ("pc2",),
+    Pc2Security: ("pc2",),
+    Pc2Identity: ("pc2",),
+    OperatorSettings: (COMMAND,),
+    BackupSettings: ("worker", COMMAND),
+}
+# Settings that have no dataclass, with what they mean; "<…>" stands for any of a kind.
+WITHOUT_DATACLASS: Mapping[str, str] = {
+    "SKEIN_<SERVICE>_PORT": "Port that a service listens on; 0 takes a free one.",
+    "SKEIN_<SERVICE>_ADDRESS": (
+        '"host:port" of a service that runs in another process, or a gRPC target that names its replicas: '
+        "`dns:///memory:50054`, `ipv4:10.0.0.1:50054,10.0.0.2:50054`."
+    ),
+    "SKEIN_<SERVICE>_DATABASE_PASSWORD": "Password that `skein migrate` gives to the role of a service.",
+    "SKEIN_PC2_PORT_<PORT>": "Where one port of the assistants' protocol listens.",
+    "SKEIN_PC2_API_KEY_<PORT>": "API key that one port of the assistants' protocol acts with.",
+    "SKEIN_PC2_5598": (
+        "`events` (the default): port 5598 publishes events and answers the Jarvis memory agent's actions (with CURVE "
+        "it publishes only). `jarvis`: it answers only."
+    ),
+    "SKEIN_PC2_6583": (
+        "`pub` (the default): port 6583 publishes the session agent's heartbeat and answers with its health (with "
+        "CURVE it publishes only). `rep`: it answers only."
+    ),
+    "SKEIN_EMBEDDINGS_API_KEY_<MODEL>": "Key of one model's endpoint: `…_TEXT_3_SMALL` for `text-3-small`.",
+    "SKEIN_DATA_DIR": "Folder in which `skein up` keeps its data; `~/.local/share/skein` by default.",
+    "SKEIN_ENDPOINT, SKEIN_API_KEY, SKEIN_TENANT_ID": "The cluster that the command and the client call, and as whom.",
+    "SKEIN_PYTHON": "The Python that `make` uses; by default the newest one that was built with optimizations.",
+    "SKEIN_ENVIRONMENT": "The environment that traces of docker-compose.yml name.",
+    "SKEIN_SUBNET_PREFIX": (
+        "The first three numbers of docker-compose.yml's /24 network; 172.30.57 by default. A second stack on one "
+        "machine needs another one, and pc2's allow-list follows."
+    ),
+}
+DATA_DIR = "SKEIN_DATA_DIR"
+PC2_KEY = "SKEIN_PC2_API_KEY"
+MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
+# What the command and the client call with, which a service never reads.
+OF_CALLERS = ("SKEIN_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
+# Read by the scripts of the repository and by its tests alone.
+OF_TOOLS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
+FILE = "_FILE"
+
+
+def names() -> frozenset[str]:
+    """Return every variable that something reads; those of models' keys have no end (see MODEL_KEY)."""
+    return frozenset(
+        (
+            *_of_dataclasses(),
+            *(f"SKEIN_{name.upper()}_{what}" for name in registry.PORTS for what in ("PORT", "ADDRESS")),
+            *(f"{password_of(name)}{end}" for name in registry.WITH_DATABASE for end in ("", FILE)),
+            *(setting_of(number) for number in registry.PC2_PORTS),
+            *(f"{PC2_KEY}_{number}{end}" for number in registry.PC2_PORTS for end in ("", FILE)),
+            *(DATA_DIR, *default_roles(), *OF_CALLERS, *OF_TOOLS),
+        )
+    )
+
+
+def classes_of(services: Collection[str]) -> list[type[Settings]]:
+    """Return the dataclasses that a process of these services reads."""
+    return [kind for kind, readers in READ_BY.items() if PROCESS in readers or {*readers} & {*services}]
+
+
+def readings(services: Collection[str], environment: Mapping[str, str]) -> list[Reading]:
+    """Return every setting of a process of these services, one that two of them read once."""
+    found: dict[str, Reading] = {}
+    for kind in classes_of(services):
+        for reading in kind.readings(environment):
+            found.setdefault(reading.name, reading)
+    for reading in _without_dataclass(services, environment):
+        found.setdefault(reading.name, reading)
+    return list(found.values())
+
+
+def password_of(service: str) -> str:
+    """Return the variable of the password that `skein migrate` gives to a service's role."""
+    return f"SKEIN_{service.upper()}_DATABASE_PASSWORD"
+
+
+def _of_dataclasses() -> Iterator[str]:
+    for kind in READ_BY:
+        for reading in kind.readings({}):
+            yield reading.name
+            if isinstance(reading.default, str):
+                yield f"{reading.name}{FILE}"
+
+
+def _without_dataclass(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Reading]:
+    called = {called for service in registry.load(services) for called in service.calls} - set(services)
+    for name in services:
+        yield _plain(f"SKEIN_{name.upper()}_PORT", environment, registry.PORTS[name])
+    for name in sorted(called):
+        yield _plain(f"SKEIN_{name.upper()}_ADDRESS", environment, "its port on this host")
+    yield _plain(DATA_DIR, environment, default_data_dir())
+    if "pc2" in services:
+        for name, role in default_roles().items():
+            yield _plain(name, environment, role)
+        for number in registry.PC2_PORTS:
+            yield _plain(setting_of(number), environment, "as SKEIN_PC2_BASE_PORT says")
+            if has_text(environment, f"{PC2_KEY}_{number}"):
+                yield _secret(f"{PC2_KEY}_{number}", environment)
+    if "recall" in services:
+        own = {name.removesuffix(FILE) for name in environment if name.startswith(f"{MODEL_KEY}_")} - {MODEL_KEY}
+        for name in sorted(own):
+            yield _secret(name, environment)
+
+
+def has_text(environment: Mapping[str, str], name: str) -> bool:
+    """Say whether a variable is set, by itself or as a file."""
+    return bool(environment.get(name) or environment.get(f"{name}{FILE}"))
+
+
+def _plain(name: str, environment: Mapping[str, str], default: object) -> Reading:
+    text = environment.get(name, "")
+    source = "environment" if text else ""
+    return Reading(name=name, field="", value=text or default, default=default, source=source, secret=False)
+
+
+def _secret(name: str, environment: Mapping[str, str]) -> Reading:
+    source = "environment" if name in environment else f"file {environment[f'{name}{FILE}']}"
+    value, problem = "", ""
+    try:
+        value = text_of(environment, name) or ""
+    except SettingInvalid as invalid:
+        problem = str(invalid)
+    return Reading(name=name, field="", value=value, default="", source=source, secret=True, problem=problem)

@@ -1,0 +1,185 @@
+"""What is wrong with what a process is told, each in one sentence; nothing is opened but files."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skein_auth.accounts import passwords
+from skein_auth.accounts.self_service import sign_up_rule
+from skein_auth.federation.providers import Providers, ProviderSettings
+from skein_auth.oauth import server
+from skein_auth.settings import AuthSettings, SystemKeys
+from skein_cluster import registry
+from skein_cluster.config.catalog import FILE, classes_of, readings
+from skein_cluster.config.unknown_settings import unknown
+from skein_cluster.processes.ports import must_differ
+from skein_gateway.http_api.cors import origins_of
+from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, Proxies
+from skein_gateway.mcp.http_handler import is_loopback
+from skein_gateway.settings import GatewaySettings
+from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.outbound.mail import Mailer, MailSettings
+from skein_kit.settings import LAST_PORT, ProcessSettings, SettingInvalid
+from skein_kit.tls.mutual_tls import Mutual
+from skein_kit.tls.server_tls import Tls
+from skein_memory.settings import SecretSettings
+from skein_memory.vault.encryption import MasterKeys
+from skein_pc2.settings import Pc2Settings, check_roles, is_secure
+from skein_pc2.transport.curve import Certificates
+from skein_recall.providers.api_keys import Keys
+from skein_session.settings import SessionSettings
+from skein_session.summaries.chat_model import ChatModel
+from skein_worker.settings import check as check_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    Check = Callable[[], object]
+
+_ADDRESS = re.compile(r"(?:[^\s/:@]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+# Targets of gRPC: one name of many replicas, or all of their addresses.
+_SCHEME = re.compile(r"https://|dns:///|ipv[46]:(?=.*:)")
+
+
+def problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
+    """Return what would keep these services from starting in one process, or make them do something else than told."""
+    found = dict.fromkeys(unknown(environment))
+    settings = readings(services, environment)
+    found |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
+    twice = sorted(
+        reading.name for reading in settings if {reading.name, f"{reading.name}{FILE}"} <= environment.keys()
+    )
+    found |= dict.fromkeys(f"{name} and {name}{FILE} are both set; only {name} counts." for name in twice)
+    for check in _checks(services, environment):
+        try:
+            check()
+        except SettingInvalid as invalid:
+            found[str(invalid)] = None
+    return list(found)
+
+
+def notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
+    """Return what keeps no service from starting and is still worth knowing."""
+    if "gateway" not in services:
+        return []
+    host = ProcessSettings.read(environment).host
+    if is_loopback(host) or GatewaySettings.read(environment).trusted_proxies:
+        return []
+    return [f"The gateway listens on {host}, and {NO_TRUSTED_PROXIES}"]
+
+
+def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Check]:
+    """Yield what raises SettingInvalid where services would at their start."""
+    for kind in classes_of(services):
+        yield partial(kind.read, environment)
+    yield partial(_check_process, services, environment)
+    yield lambda: Mutual.of(ProcessSettings.read(environment))
+    yield partial(_check_addresses, services, environment)
+    yield partial(_check_ports, services, environment)
+    for name in services:
+        for check in _OF_SERVICE.get(name, ()):
+            yield partial(check, environment)
+
+
+def _check_process(services: Collection[str], environment: Mapping[str, str]) -> None:
+    settings = ProcessSettings.read(environment)
+    needing = [name for name in registry.NAMES if name in services and name in registry.WITH_DATABASE]
+    if needing and not settings.database_url:
+        message = f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+        raise SettingInvalid(message)
+    if settings.ca_file is not None:
+        try:
+            ssl.create_default_context(cafile=settings.ca_file)
+        except OSError as error:
+            why = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            message = f"SKEIN_CA_FILE names a file that {why}."
+            raise SettingInvalid(message) from None
+
+
+def _check_addresses(services: Collection[str], environment: Mapping[str, str]) -> None:
+    for name in registry.PORTS:
+        variable = f"SKEIN_{name.upper()}_ADDRESS"
+        text = environment.get(variable, "")
+        if text and not _is_target(text):
+            message = f'{variable} should be "host:port", or "https://host:port" for TLS.'
+            raise SettingInvalid(message)
+        if text and name in services:
+            message = f"{variable} is not used: {name} runs in this process."
+            raise SettingInvalid(message)
+
+
+def _is_target(text: str) -> bool:
+    scheme = _SCHEME.match(text)
+    named = text if scheme is None else text[scheme.end() :]
+    parts = named.split(",") if scheme is not None and scheme[0].startswith("ip") else [named]
+    matches = [_ADDRESS.fullmatch(part) for part in parts]
+    return all(match is not None and 0 < int(match[1]) <= LAST_PORT for match in matches)
+
+
+def _check_ports(services: Collection[str], environment: Mapping[str, str]) -> None:
+    ports = {"SKEIN_ADMIN_PORT": ProcessSettings.read(environment).admin_port}
+    ports |= {f"SKEIN_{name.upper()}_PORT": registry.port_of(name, environment) for name in services}
+    if "gateway" in services:
+        ports["SKEIN_HTTP_PORT"] = GatewaySettings.read(environment).http_port
+    if "pc2" in services:
+        ports |= registry.pc2_ports(environment)
+    must_differ(ports)
+
+
+def _check_system_keys(environment: Mapping[str, str]) -> None:
+    current = ProcessSettings.read(environment).system_key
+    SystemKeys.of(current, AuthSettings.read(environment).previous_system_key)
+
+
+def _check_providers(environment: Mapping[str, str]) -> None:
+    Providers.of(ProviderSettings.read(environment), OutboundSettings.read(environment).outbound_allow)
+
+
+def _check_master_keys(environment: Mapping[str, str]) -> None:
+    settings = SecretSettings.read(environment)
+    MasterKeys.of(settings.master_key, settings.master_key_previous)
+
+
+def _check_tls(environment: Mapping[str, str]) -> None:
+    settings = GatewaySettings.read(environment)
+    Tls.of(settings.tls_certificate, settings.tls_key)
+
+
+def _check_certificates(environment: Mapping[str, str]) -> None:
+    if is_secure(environment):
+        Certificates.read(Pc2Settings.read(environment).certificates)
+
+
+def _check_mail(environment: Mapping[str, str]) -> None:
+    Mailer.of(MailSettings.read(environment))
+
+
+def _check_outbound(environment: Mapping[str, str]) -> None:
+    Outbound.of(OutboundSettings.read(environment))
+
+
+_OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
+    "auth": (
+        _check_system_keys,
+        lambda environment: server.check(AuthSettings.read(environment)),
+        lambda environment: passwords.check(AuthSettings.read(environment)),
+        lambda environment: sign_up_rule(AuthSettings.read(environment).sign_up),
+        _check_providers,
+        _check_mail,
+        _check_outbound,
+    ),
+    "tenancy": (_check_mail,),
+    "session": (lambda environment: ChatModel.of(SessionSettings.read(environment)),),
+    "memory": (_check_master_keys, _check_outbound),
+    "recall": (Keys.read, _check_outbound),
+    "worker": (lambda environment: check_worker(ProcessSettings.read(environment)),),
+    "gateway": (
+        _check_tls,
+        lambda environment: Proxies.of(GatewaySettings.read(environment).trusted_proxies),
+        lambda environment: origins_of(GatewaySettings.read(environment).cors_origins),
+    ),
+    "pc2": (_check_certificates, check_roles),
+}

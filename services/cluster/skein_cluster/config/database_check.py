@@ -1,0 +1,153 @@
+"""What the database says to a process's settings: whether it may come in, the schema, and connections enough."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import asyncpg
+
+from skein_cluster import registry
+from skein_kit.calls import database_revision
+from skein_kit.database.connection_settings import role_of
+from skein_kit.database.named_queries import Queries
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping
+
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+
+_SECONDS = 5.0
+# Beside its pool: the one that asks whether the database answers.
+_BESIDE_A_POOL = 1
+# The worker's queue listens on one more.
+_OF_THE_QUEUE = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What was found: what is wrong, and what is worth knowing."""
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def connections_of(services: Collection[str], pool_size: int) -> int:
+    """Return how many connections one process of these services keeps at most."""
+    pools = [name for name in registry.WITH_DATABASE if name in services]
+    return len(pools) * (pool_size + _BESIDE_A_POOL) + (_OF_THE_QUEUE if "worker" in pools else 0)
+
+
+async def ask(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> Answer:
+    """Ask the database of SKEIN_DATABASE_URL, and a replica if there is one; who does not answer is a note."""
+    settings = ProcessSettings.read(environment)
+    wanted = [name for name in registry.WITH_DATABASE if name in services]
+    found = Answer()
+    if not wanted or not settings.database_url:
+        return found
+    url = settings.database_direct_url or settings.database_url
+    await _ask("SKEIN_DATABASE_URL", url, partial(_asked, services=wanted, settings=settings, replicas=replicas), found)
+    reading = [name for name in wanted if name in database_revision.SERVICES]
+    if settings.replica_url and reading:
+        await _ask("SKEIN_REPLICA_URL", settings.replica_url, partial(_asked_replica, services=reading), found)
+    return found
+
+
+async def _ask(setting: str, url: str, ask: Callable[[Connection, Answer], Awaitable[None]], found: Answer) -> None:
+    """Ask whom a setting leads to; services start also when nobody answers there."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            connection = await asyncpg.connect(url)
+            try:
+                await ask(connection, found)
+            finally:
+                connection.terminate()
+    except TimeoutError:
+        found.notes.append(
+            f"The database of {setting} did not answer within {_SECONDS:.0f} s: what it says is unknown."
+        )
+    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+        found.problems.append(f"The database of {setting} refuses: {error}.")
+    except (ValueError, asyncpg.ClientConfigurationError):
+        # The error would repeat the URL.
+        found.problems.append(f"{setting} should be an address such as postgresql://user@host:5432/skein.")
+    except (OSError, asyncpg.PostgresError) as error:
+        found.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
+
+
+async def _asked(
+    connection: Connection, found: Answer, *, services: list[str], settings: ProcessSettings, replicas: int
+) -> None:
+    await _roles(connection, "SKEIN_DATABASE_URL", services, found)
+    await _schema(connection, services, found)
+    # Behind a pooler of connections, that one decides how many the database sees.
+    if not settings.database_direct_url:
+        await _connections(connection, services, settings, replicas, found)
+
+
+async def _asked_replica(connection: Connection, found: Answer, *, services: list[str]) -> None:
+    await _roles(connection, "SKEIN_REPLICA_URL", services, found)
+    if not await connection.fetchval("SELECT pg_is_in_recovery()"):
+        found.notes.append(
+            "The database of SKEIN_REPLICA_URL follows no other: its reads are one more load of a primary."
+        )
+
+
+async def _roles(connection: Connection, setting: str, services: list[str], found: Answer) -> None:
+    roles = {role_of(name) for name in services}
+    there = {
+        row["rolname"]: row["may"]
+        for row in await connection.fetch(
+            "SELECT rolname, pg_has_role(current_user, oid, 'MEMBER') AS may FROM pg_roles WHERE rolname = ANY($1)",
+            list(roles),
+        )
+    }
+    refused = sorted(role for role in roles if there.get(role) is False)
+    if roles - there.keys():
+        found.problems.append(f"The database has no role {', '.join(sorted(roles - there.keys()))}: run skein migrate.")
+    if refused:
+        found.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
+
+
+async def _schema(connection: Connection, services: list[str], found: Answer) -> None:
+    newest = registry.migrations()[-1].number
+    try:
+        await connection.execute(f"SET ROLE {role_of(services[0])}")
+        version = await connection.fetchval(Queries.of("skein_kit")["schema_version"].text)
+    except asyncpg.PostgresError:
+        found.problems.append("The database has no schema that can be read: run skein migrate.")
+        return
+    finally:
+        await connection.execute("RESET ROLE")
+    if version < newest:
+        found.problems.append(
+            f"The schema is at version {version}, and this program needs {newest}: run skein migrate."
+        )
+    if version > newest + 1:
+        found.problems.append(f"The schema is at version {version}: too new for this program, which knows {newest}.")
+
+
+async def _connections(
+    connection: Connection,
+    services: list[str],
+    settings: ProcessSettings,
+    replicas: int,
+    found: Answer,
+) -> None:
+    most = await connection.fetchval(
+        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+        " - coalesce(current_setting('reserved_connections', true)::int, 0)"
+    )
+    each = connections_of(services, settings.pool_size)
+    needed = replicas * each
+    if needed > most:
+        whose = f"{replicas} processes with up to {each} connections each" if replicas > 1 else "this process"
+        found.problems.append(
+            f"The database gives {most} connections, and {whose} may take {needed}: lower SKEIN_POOL_SIZE or raise"
+            " max_connections."
+        )
+    else:
+        found.notes.append(f"{needed} of the database's {most} connections may be taken.")

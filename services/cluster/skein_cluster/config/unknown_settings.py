@@ -1,0 +1,54 @@
+"""Refusing SKEIN_* variables that nothing reads: a name that is wrong by one letter would be no setting at all."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from skein_cluster.config.catalog import FILE, MODEL_KEY, names
+from skein_kit.settings import PREFIX, SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_CUTOFF = 0.75
+# What Kubernetes tells every pod of each Service "skein-…" of its namespace, unless it is told not to.
+_LINK = re.compile(
+    r"SKEIN_\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+_LINKED = re.compile(r"(?:tcp|udp|sctp)://")
+
+
+def refuse_unknown(environment: Mapping[str, str]) -> None:
+    """Raise SettingInvalid when the environment has a SKEIN_* variable that nothing reads."""
+    found = [*unknown(environment)]
+    if found:
+        raise SettingInvalid(" ".join(found))
+
+
+def unknown(environment: Mapping[str, str]) -> Iterable[str]:
+    """Yield a sentence for each variable that nothing reads, and one for those that Kubernetes made."""
+    known = names()
+    links = sorted(name for name, value in environment.items() if _is_link(name, value, known))
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in known and name not in links and not name.startswith(f"{MODEL_KEY}_"):
+            yield _sentence(name, known)
+    if links:
+        more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+        yield f"{links[0]}{more} come from Kubernetes' service links: set enableServiceLinks: false in the pod's spec."
+
+
+def _is_link(name: str, value: str, known: frozenset[str]) -> bool:
+    if not name.startswith(PREFIX):
+        return False
+    return bool((name not in known and _LINK.fullmatch(name)) or (name.endswith("_PORT") and _LINKED.match(value)))
+
+
+def _sentence(name: str, known: frozenset[str]) -> str:
+    if name.endswith(FILE) and name.removesuffix(FILE) in known:
+        return f"{name} is no setting: {name.removesuffix(FILE)} does not come from a file."
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=_CUTOFF)
+    if nearest:
+        return f"{name} is no setting; did you mean {nearest[0]}?"
+    return f"{name} is no setting of Skein; `skein config show` names all that a process reads."

@@ -1,0 +1,1 @@
+"""The demo: a sample conversation imported, recalled, and traced."""

@@ -1,0 +1,112 @@
+"""What `skein demo` shows: the sample household imported and asked, each answer with its reasons, and one trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING, Any
+
+from rich.rule import Rule
+from rich.text import Text
+
+from skein.gateway.v1 import gateway_pb2
+from skein_client.connection import Connection, ca_file_of
+from skein_cluster.api.client import calling
+from skein_cluster.cli import output
+from skein_cluster.cli.recall_hits import components_of, kind_of, name_of, text_of, time_of
+from skein_cluster.demo.trace_tree import trace_of, tree_of
+from skein_cluster.importers.importer import Importer, Report
+from skein_cluster.importers.records import Kind, read_jsonl
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from rich.console import Console
+
+    from skein_cluster.api.client import Api
+    from skein_cluster.processes.single_process import Embedded
+
+_SHOWN = 3
+# Up to here services embed what they are given before they answer, so that nothing is left for later.
+_EMBEDDED_AT_ONCE = 16
+_TEXT = 110
+_RECALL = "skein.gateway.v1.GatewayService/Recall"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to ask of the sample, and the records that hold its answer."""
+
+    question: str
+    answer: str
+    evidence: frozenset[str]
+
+
+def questions() -> list[Question]:
+    """Return the questions of the sample that are meant for the demo."""
+    loaded: list[dict[str, Any]] = json.loads((files("skein_cluster") / "sample" / "questions.json").read_text("utf-8"))
+    return [
+        Question(entry["question"], entry["answer"], frozenset(entry["evidence"]))
+        for entry in loaded
+        if entry.get("demo")
+    ]
+
+
+async def demonstrate(cluster: Embedded, spans: InMemorySpanExporter) -> None:
+    """Import, ask and show, through the gateway's socket, as any client would."""
+    out = output.out()
+    credentials = cluster.credentials
+    connection = Connection(
+        endpoint=credentials.endpoint, api_key=credentials.api_key, ca_file=ca_file_of(os.environ), timeout=30.0
+    )
+    async with calling(connection) as api:
+        await _import(api, out)
+        spans.clear()
+        found = 0
+        for number, question in enumerate(questions(), start=1):
+            found += await _ask(api, out, number, question)
+        out.print(
+            Text(f"{found} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
+        )
+    trace = trace_of(spans.get_finished_spans(), _RECALL)
+    out.print(Rule("One recall, traced", align="left"))
+    if trace is not None:
+        out.print(tree_of(trace))
+
+
+async def _import(api: Api, out: Console) -> None:
+    out.print(Rule("The sample conversation", align="left"))
+    report, started = Report(), time.monotonic()
+    with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
+        await Importer(api, report, lambda _count: None, batch=_EMBEDDED_AT_ONCE).run(read_jsonl(path))
+    names = {Kind.SESSION: "sessions", Kind.MESSAGE: "messages", Kind.MEMORY: "memories", Kind.LINK: "links"}
+    counts = ", ".join(f"{report.written[kind]} {name}" for kind, name in names.items())
+    out.print(Text(f"Seven weeks of a household with its voice assistant: {counts}"))
+    seconds = time.monotonic() - started
+    out.print(Text(f"imported through the gateway in {seconds:.1f} s; {report.pending} still to be embedded."))
+    for refused in report.refused:
+        out.print(Text(f"{refused.where} was refused: {refused.reason}", style="red"))
+
+
+async def _ask(api: Api, out: Console, number: int, question: Question) -> bool:
+    started = time.perf_counter()
+    answer = await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.question, limit=_SHOWN))
+    milliseconds = (time.perf_counter() - started) * 1000
+    out.print(Rule(Text(f"{number}. {question.question}"), align="left"))
+    lines = [
+        (
+            Text("✓" if name_of(hit) in question.evidence else "", style="green"),
+            f"{hit.score:.2f}",
+            components_of(hit),
+            kind_of(hit),
+            output.when(time_of(hit)),
+            output.shortened(text_of(hit), _TEXT),
+        )
+        for hit in answer.hits
+    ]
+    made = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
+    output.rows(made, lines, empty="Nothing was found.")
+    out.print(Text(f"   expected: {question.answer}  ({milliseconds:.0f} ms)", style="dim"))
+    return any(name_of(hit) in question.evidence for hit in answer.hits)

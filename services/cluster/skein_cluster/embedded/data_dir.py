@@ -1,0 +1,250 @@
+"""Where a cluster's data lies, who may use it now, and its first creation.
+
+Normally the data lies where it was asked for. Run by root below a folder that the server's user cannot enter (a clone
+in root's home), it lies in `/var/lib/skein/<hash>-<random>` and the asked path becomes a symbolic link to it, so it
+persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it names the
+path it was made for. Data that may be lost (`durable=False`) goes
+below the temp directory in that case, and is removed there by a later run once its link is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_cluster.embedded.binaries import MAJOR
+from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable
+from skein_cluster.embedded.private_dir import digest, private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skein_cluster.embedded.account import Account
+
+SYSTEM_DATA = Path("/var/lib/skein")
+# Postgres cuts longer paths off without a word (MAXPGPATH is 1024 and its own file names come on top).
+_LONGEST_PATH = 900
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Home:
+    """A cluster's data folder: the path it was asked for and the one that holds it, which are mostly the same."""
+
+    asked: Path
+    real: Path
+    is_new: bool
+
+    @property
+    def log(self) -> Path:
+        """The server's log, beside the asked path."""
+        return self.asked.with_name(f"{self.asked.name}.log")
+
+    def prepare(self, account: Account) -> Path:
+        """Make an empty folder beside the place for `initdb`.
+
+        It has a name of its own each time: the `initdb` of a start killed just now may still be clearing up.
+        """
+        self._sweep()
+        made = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
+        account.own(made)
+        return made
+
+    def complete(self, made: Path) -> None:
+        """Move a finished new cluster into place, in one step, and leave the link at the asked path."""
+        made.rename(self.real)
+        self._sweep()
+        if self.real != self.asked and not self.asked.is_symlink():
+            self.real.with_name(f"{self.real.name}.origin").write_bytes(os.fsencode(self.asked))
+            with contextlib.suppress(FileNotFoundError):
+                self.asked.rmdir()
+            self.asked.symlink_to(self.real)
+        for folder in {self.real.parent, self.asked.parent}:
+            _sync(folder)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{digest(self.asked)}.first-start-"
+
+    def _sweep(self) -> None:
+        """Remove what killed first starts left."""
+        for folder in self.real.parent.iterdir():
+            if folder.name.startswith(self._prefix):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def claimed(data_dir: Path, account: Account, *, durable: bool) -> Iterator[Home]:
+    """Hold the data folder for this process until the end of the block; raise DataDirInUse when another one does.
+
+    The kernel drops the locks with the process, however it ends. Two locks where a link is involved, because a copied
+    clone brings a second link to the same data.
+    """
+    asked = _spelled_out(data_dir)
+    with contextlib.ExitStack() as held:
+        held.enter_context(_locked(asked, asked))
+        home = _find(asked, account, durable=durable)
+        if home.real != asked:
+            held.enter_context(_locked(home.real, asked))
+        try:
+            yield home
+        finally:
+            # A first start that was stopped half-way: its place has a random name, so nobody else waits for the lock.
+            if home.real != asked and not home.real.exists():
+                _lock_file(home.real).unlink(missing_ok=True)
+
+
+def erase(data_dir: Path) -> None:
+    """Remove a cluster that nobody runs, its log, and where there is one the link to it; nothing there is fine."""
+    asked = _spelled_out(data_dir)
+    real = asked.resolve()
+    with contextlib.ExitStack() as held:
+        held.enter_context(_locked(asked, asked))
+        if real != asked:
+            held.enter_context(_locked(real, asked))
+        if (real / "PG_VERSION").exists():
+            _remove(real)
+        if asked.is_symlink():
+            asked.unlink()
+        for path in (real.with_name(f"{real.name}.origin"), asked.with_name(f"{asked.name}.log")):
+            path.unlink(missing_ok=True)
+        # The asked path's lock file stays: somebody may have it open, about to lock it.
+        if real != asked:
+            _lock_file(real).unlink(missing_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, whatever vanishes by itself meanwhile: a server that was killed may be ending still."""
+    while folder.exists():
+        # (From Python 3.13 on that is no error.)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+
+def _spelled_out(data_dir: Path) -> Path:
+    absolute = data_dir.expanduser().absolute()
+    absolute.parent.mkdir(parents=True, exist_ok=True)
+    return absolute.parent.resolve() / absolute.name
+
+
+def _find(asked: Path, account: Account, *, durable: bool) -> Home:
+    real = asked.resolve()
+    if asked.is_symlink() and not real.exists():
+        if durable or real.parent != private_folder(account):
+            problem = f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
+            raise DataDirUnusable(asked, problem)
+        asked.unlink()
+        real = asked
+    if len(os.fsencode(real)) > _LONGEST_PATH:
+        raise DataDirUnusable(asked, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
+    enterable = account.may_enter(real.parent)
+    if _holds_cluster(real, account):
+        if not enterable:
+            raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
+        return Home(asked=asked, real=real, is_new=False)
+    if enterable:
+        return Home(asked=asked, real=real, is_new=True)
+    if asked.is_symlink():
+        raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
+    if durable:
+        base = _system_data(asked)
+    else:
+        base = private_folder(account)
+        _remove_orphans(base)
+    elsewhere = base / f"{digest(asked)}-{secrets.token_hex(4)}"
+    return Home(asked=asked, real=elsewhere, is_new=True)
+
+
+def _remove_orphans(base: Path) -> None:
+    """Remove data that may be lost and whose link is gone, as after a test run whose folder was removed."""
+    for note in base.glob("*.origin"):
+        real = note.with_suffix("")
+        with contextlib.suppress(DataDirInUse, FileNotFoundError):
+            link = Path(os.fsdecode(note.read_bytes()))
+            if link.resolve() == real:
+                continue
+            with _locked(real, real):
+                shutil.rmtree(real, ignore_errors=True)
+                note.unlink()
+                _lock_file(real).unlink()
+
+
+def _holds_cluster(real: Path, account: Account) -> bool:
+    """Whether there is a cluster that we can run (false: nothing is there yet)."""
+    try:
+        names = os.listdir(real)  # noqa: PTH208 - an error is wanted for what is no folder
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        raise DataDirUnusable(real, "it is no folder") from None
+    except PermissionError:
+        owner = _name(real.stat().st_uid)
+        raise DataDirUnusable(real, f"it belongs to {owner} and cannot be read by {_name(os.geteuid())}") from None
+    if not names:
+        return False
+    if "PG_VERSION" not in names:
+        raise DataDirUnusable(real, "it holds other files; use an empty folder or a new one")
+    found = (real / "PG_VERSION").read_text(encoding="ascii").strip()
+    if found != str(MAJOR):
+        raise DataDirUnusable(real, f"it holds data of Postgres {found}, and this is {MAJOR}; dump and import it")
+    owner_id = real.stat().st_uid
+    if owner_id != account.user:
+        owner, needed = _name(owner_id), _name(account.user)
+        problem = f"it belongs to {owner}, and the server runs as {needed}; start it as {owner}, or chown -R it"
+        raise DataDirUnusable(real, problem)
+    return True
+
+
+def _system_data(asked: Path) -> Path:
+    try:
+        SYSTEM_DATA.mkdir(mode=0o711, parents=True, exist_ok=True)
+        SYSTEM_DATA.chmod(0o711)
+    except OSError as error:
+        problem = (
+            f"Postgres does not run as root, no other user can enter {asked.parent}, and {SYSTEM_DATA} cannot be made"
+            f" ({error.strerror}); use a data folder that everybody can enter"
+        )
+        raise DataDirUnusable(asked, problem) from None
+    return SYSTEM_DATA
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+@contextlib.contextmanager
+def _locked(path: Path, asked: Path) -> Iterator[None]:
+    # Not followed when it is a link: the folder may be one where others write as well.
+    handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataDirInUse(asked, os.read(handle, 20).decode().strip()) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

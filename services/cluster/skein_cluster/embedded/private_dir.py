@@ -1,0 +1,74 @@
+"""Our folder under the temp directory: nobody else may write to it, the server's user may enter it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_cluster.embedded.errors import PostgresDidNotStart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skein_cluster.embedded.account import Account
+
+# The address of a Unix socket holds 107 bytes on Linux and 103 on macOS.
+SOCKET_PATH_BYTES = 103
+_LONGEST_SOCKET = "0123456789abcdef/.s.PGSQL.65535"
+
+
+def digest(path: Path) -> str:
+    """Sixteen characters that stand for a path of any length."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def private_folder(account: Account) -> Path:
+    """Make or find the folder `skein-<uid>` in the first temp directory that is short and enterable.
+
+    A folder of that name that somebody else made is not trusted; the next temp directory is tried.
+    """
+    tried = dict.fromkeys(Path(base).resolve() for base in (tempfile.gettempdir(), "/tmp", "/var/tmp"))  # noqa: S108 - checked below
+    for base in tried:
+        folder = base / f"skein-{os.geteuid()}"
+        fits = len(os.fsencode(folder / _LONGEST_SOCKET)) <= SOCKET_PATH_BYTES
+        # Postgres reads the socket folder as a list, with commas between and quotes around.
+        plain = not {",", '"'} & set(str(folder))
+        if fits and plain and account.may_enter(base) and _is_ours(folder, mode=0o711 if account.switch else 0o700):
+            return folder
+    problem = f"no usable folder for its socket in {', '.join(map(str, tried))}; set TMPDIR to a short path of yours"
+    raise PostgresDidNotStart(problem)
+
+
+@contextlib.contextmanager
+def socket_folder(account: Account, data_dir: Path) -> Iterator[Path]:
+    """Make the empty folder for one cluster's socket, which the server's user alone may enter; removed at the end.
+
+    Its name depends on the data folder alone: after a restart the server is found at the same address.
+    """
+    folder = private_folder(account) / digest(data_dir)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    account.own(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path, *, mode: int) -> bool:
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700)
+    try:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        folder.chmod(mode)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,275 @@
+"""One embedded Postgres from first creation to orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from skein_cluster.embedded import server_settings
+from skein_cluster.embedded.account import Account
+from skein_cluster.embedded.binaries import programs
+from skein_cluster.embedded.data_dir import Home, claimed
+from skein_cluster.embedded.errors import PostgresDidNotStart
+from skein_cluster.embedded.private_dir import socket_folder
+from skein_cluster.embedded.stale_server import POLL_SECONDS, stop_leftover
+from skein_cluster.embedded.supervisor import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+    from pathlib import Path
+
+SUPERUSER = "postgres"
+DEFAULT_PORT = 5432
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+QUIT_SECONDS = 5.0
+LOG_BYTES = 10_000_000
+LOG_LINES = 20
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_STATUS_LINE = 7
+# Backends of a killed server need a moment to notice; until then a new one refuses with these words.
+_STILL_ENDING = "is still in use"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """A running embedded Postgres."""
+
+    # The private folder of its socket; the same after every restart on the same data folder.
+    host: str
+    port: int
+    # Of the process that was started first: see `keep`.
+    pid: int
+    # Where the data really lies (see `skein_cluster.embedded.data_dir`).
+    data_dir: Path
+    # The folder with pg_basebackup, pg_dump and the rest, runnable by the server's user.
+    binaries: Path
+    durable: bool
+
+    def dsn(self, *, user: str = SUPERUSER, database: str = "skein") -> dict[str, Any]:
+        """Return the keywords for `asyncpg.connect` and `create_pool`."""
+        return {"host": self.host, "port": self.port, "user": user, "database": database}
+
+    def url(self, *, user: str, database: str) -> str:
+        """Return the same as one string, for the SKEIN_DATABASE_URL of a child process."""
+        host = quote(self.host, safe="")
+        return f"postgresql://{quote(user, safe='')}@/{quote(database, safe='')}?host={host}&port={self.port}"
+
+
+@contextlib.asynccontextmanager
+async def running_server(
+    data_dir: Path,
+    *,
+    durable: bool = True,
+    settings: Mapping[str, str] = _NOTHING,
+    tcp_port: int | None = None,
+    start_seconds: float = START_SECONDS,
+    stop_seconds: float = STOP_SECONDS,
+    keep: bool = False,
+) -> AsyncIterator[Server]:
+    """Run a server on the data folder, made on first use, until the end of the block.
+
+    Enter it in a thread that lives as long as the server (the main thread): the kernel ends the server with that
+    thread, also when we are killed. Whoever comes through the socket is trusted, and the socket lies in a folder that
+    only the server's user and root may enter; by `tcp_port`, on 127.0.0.1, a role needs a password.
+    The settings are Postgres' own and visible in the list of processes: no secrets in them.
+    With `keep` a server that ends by itself meanwhile is started again, as often as it takes.
+    Beside the data folder lie `<name>.lock` and `<name>.log`, the latter emptied at a start that finds it over 10 MB.
+
+    Raises DataDirInUse, DataDirUnusable or PostgresDidNotStart, all of them EmbeddedPostgresError.
+    """
+    account = Account.for_server()
+    with claimed(data_dir, account, durable=durable) as home, log_of(home) as log:
+        binaries = programs(account)
+        launch = Launch(account=account, binaries=binaries, log=log, seconds=start_seconds)
+        await stop_leftover(home.real, account)
+        if home.is_new:
+            await launch.create(home, durable=durable)
+        with socket_folder(account, home.real) as sockets:
+            port = tcp_port or DEFAULT_PORT
+            chosen = {
+                **(server_settings.DURABLE if durable else server_settings.FLEETING),
+                **settings,
+                "listen_addresses": "127.0.0.1" if tcp_port else "",
+                "port": str(port),
+                "unix_socket_directories": str(sockets),
+                "unix_socket_permissions": "0700",
+            }
+
+            async def start() -> subprocess.Popen[bytes]:
+                await stop_leftover(home.real, account)
+                return await launch.start(home.real, chosen)
+
+            process = await launch.start(home.real, chosen)
+            kept = Kept(process, start)
+            keeping = [asyncio.create_task(kept.keep())] if keep else []
+            try:
+                yield Server(
+                    host=str(sockets),
+                    port=port,
+                    pid=process.pid,
+                    data_dir=home.real,
+                    binaries=binaries,
+                    durable=durable,
+                )
+            finally:
+                for task in keeping:
+                    task.cancel()
+                await asyncio.gather(*keeping, return_exceptions=True)
+                await stop(kept.process, stop_seconds)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch:
+    """How the programs of a server are run: as whom, from where, and how long a start may take."""
+
+    account: Account
+    binaries: Path
+    log: io.FileIO
+    seconds: float
+
+    async def create(self, home: Home, *, durable: bool) -> None:
+        """Make the cluster beside its place and move it there when it is whole."""
+        folder = home.prepare(self.account)
+        try:
+            await self._initdb(folder, durable=durable)
+        except BaseException:
+            # Also when we are told to stop meanwhile: half a cluster is of no use to anybody.
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        home.complete(folder)
+
+    async def _initdb(self, folder: Path, *, durable: bool) -> None:
+        said = _Tail(self.log)
+        command = [
+            str(self.binaries / "initdb"),
+            f"--pgdata={folder}",
+            f"--username={SUPERUSER}",
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
+            "--encoding=UTF8",
+            # Postgres' own C.UTF-8 orders alike on every machine, so an update of libc cannot break an index.
+            "--locale=C.UTF-8",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--no-instructions",
+        ]
+        process = self.account.start(command if durable else [*command, "--no-sync"], log=self.log)
+        try:
+            if not await _ended(process, self.seconds):
+                raise PostgresDidNotStart(f"initdb took over {self.seconds:g} s", log_lines=said.lines())
+        finally:
+            _end_at_once(process)
+        if process.returncode != 0:
+            raise PostgresDidNotStart("initdb failed", log_lines=said.lines())
+
+    async def start(self, data_dir: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Return the server's process once it takes connections."""
+        command = [str(self.binaries / "postgres"), "-D", str(data_dir)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        give_up = asyncio.get_running_loop().time() + self.seconds
+        while True:
+            said = _Tail(self.log)
+            process = self.account.start(command, log=self.log)
+            try:
+                is_up = await _is_up(process, data_dir, give_up)
+            except BaseException:
+                _end_at_once(process)
+                raise
+            if is_up:
+                return process
+            _end_at_once(process)
+            lines = said.lines()
+            if asyncio.get_running_loop().time() > give_up:
+                problem = f"it was not ready after {self.seconds:g} s"
+                raise PostgresDidNotStart(problem, log_lines=lines)
+            if _STILL_ENDING not in lines:
+                problem = f"it ended with code {process.returncode}"
+                raise PostgresDidNotStart(problem, log_lines=lines)
+            await asyncio.sleep(POLL_SECONDS)
+
+
+class _Tail:
+    """What was added to the log since this was made."""
+
+    def __init__(self, log: io.FileIO) -> None:
+        self._log = log
+        self._start = os.fstat(log.fileno()).st_size
+
+    def lines(self) -> str:
+        size = os.fstat(self._log.fileno()).st_size
+        start = max(self._start, size - LOG_LINES * 200)
+        text = os.pread(self._log.fileno(), size - start, start).decode(errors="replace")
+        return "\n".join(text.splitlines()[-LOG_LINES:])
+
+
+@contextlib.contextmanager
+def log_of(home: Home) -> Iterator[io.FileIO]:
+    # Not followed when it is a link: the folder may be one where others write as well.
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with io.FileIO(os.open(home.log, flags, 0o600), "a+") as log:
+        if os.fstat(log.fileno()).st_size > LOG_BYTES:
+            os.ftruncate(log.fileno(), 0)
+        yield log
+
+
+async def _is_up(process: subprocess.Popen[bytes], data_dir: Path, give_up: float) -> bool:
+    """Wait until the server takes connections (true), has ended, or the time is over (false)."""
+    while process.poll() is None and asyncio.get_running_loop().time() <= give_up:
+        if _is_ready(data_dir, process.pid):
+            return True
+        await asyncio.sleep(POLL_SECONDS)
+    return False
+
+
+def _is_ready(data_dir: Path, pid: int) -> bool:
+    """Whether *this* process says so: a file left by another server may say `ready` as well."""
+    try:
+        lines = (data_dir / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return False
+    if len(lines) <= _STATUS_LINE or lines[0].strip() != str(pid):
+        return False
+    # A server that is to follow another for good is as ready as it gets when it answers reads.
+    follows = (data_dir / "standby.signal").exists()
+    return lines[_STATUS_LINE].strip() in ({"ready", "standby"} if follows else {"ready"})
+
+
+async def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    give_up = asyncio.get_running_loop().time() + seconds
+    while process.poll() is None:
+        if asyncio.get_running_loop().time() > give_up:
+            return False
+        await asyncio.sleep(POLL_SECONDS)
+    return True
+
+
+async def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """End sessions and write a checkpoint; at once when that takes too long or we are cancelled."""
+    try:
+        process.send_signal(signal.SIGINT)
+        await _ended(process, seconds)
+    finally:
+        _end_at_once(process)
+
+
+def _end_at_once(process: subprocess.Popen[bytes]) -> None:
+    """Leave no process; without awaiting, so that a cancellation cannot get between."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGQUIT)
+    try:
+        process.wait(QUIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

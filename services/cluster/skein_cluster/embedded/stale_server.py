@@ -1,0 +1,126 @@
+"""The server that a killed process left on a data folder: found, stopped, or seen to be no more than a stale file.
+
+Only whoever holds the data folder's lock may ask, so no living owner of that server can exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skein_cluster.embedded.errors import PostgresDidNotStart
+
+if TYPE_CHECKING:
+    from skein_cluster.embedded.account import Account
+
+POLL_SECONDS = 0.01
+# SIGINT ends sessions and writes a checkpoint, SIGQUIT ends at once and leaves the rest to recovery.
+_SIGNALS = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
+
+
+async def stop_leftover(data_dir: Path, account: Account) -> None:
+    """Return once no server runs on the folder and its pid file cannot keep a new one from starting."""
+    pid = recorded_pid(data_dir)
+    if pid is None:
+        return
+    for number, patience in _SIGNALS:
+        if await _is_gone(pid, data_dir, 0):
+            break
+        _send(pid, number)
+        await _is_gone(pid, data_dir, patience)
+    if is_server_of(pid, data_dir):
+        problem = f"process {pid}, a server that an earlier run left on {data_dir}, does not end"
+        raise PostgresDidNotStart(problem)
+    if recorded_pid(data_dir) == pid and _exists(pid):
+        _disown(data_dir, account)
+
+
+def recorded_pid(data_dir: Path) -> int | None:
+    """Return the process that the folder's `postmaster.pid` names, if there is one."""
+    try:
+        first, *_ = (data_dir / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
+        return abs(int(first))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+async def _is_gone(pid: int, data_dir: Path, patience: float) -> bool:
+    """Whether the folder's server ended within so many seconds."""
+    give_up = asyncio.get_running_loop().time() + patience
+    while is_server_of(pid, data_dir):
+        if asyncio.get_running_loop().time() >= give_up:
+            return False
+        await asyncio.sleep(POLL_SECONDS)
+    return True
+
+
+def _disown(data_dir: Path, account: Account) -> None:
+    """Make a pid file stale in Postgres' eyes whose number now belongs to another process (or to a zombie).
+
+    Postgres refuses to start while that process exists, unless it is its own parent: us. The file is not removed,
+    because its shared-memory line is what keeps a server from starting next to surviving backends of a killed one.
+    """
+    path = data_dir / "postmaster.pid"
+    _, *rest = path.read_bytes().splitlines(keepends=True)
+    fresh = data_dir / "postmaster.pid.disowned"
+    fresh.write_bytes(b"".join([f"{os.getpid()}\n".encode(), *rest]))
+    fresh.chmod(0o600)
+    account.own(fresh)
+    fresh.replace(path)
+
+
+def is_server_of(pid: int, data_dir: Path) -> bool:
+    """Say whether this process is a server on the folder, and not another that has its number by now."""
+    state, command = _process(pid)
+    if state.startswith("Z") or not command or not command[0].endswith("postgres"):
+        return False
+    return str(data_dir) in command or _folder(pid) == data_dir
+
+
+def _process(pid: int) -> tuple[str, list[str]]:
+    """Return state and argument list; empty where there is no such process."""
+    if sys.platform != "linux":
+        shown = subprocess.run(
+            ["/bin/ps", "-ww", "-o", "stat=,args=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ).stdout
+        state, _, line = shown.strip().partition(" ")
+        program, _, arguments = line.strip().partition(" -D ")
+        return state, [program, arguments.partition(" -c ")[0]]
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", []
+    # The second field is the program's name in brackets, which may itself hold brackets and spaces.
+    state = stat.rpartition(b")")[2].split()[0].decode()
+    return state, [os.fsdecode(argument) for argument in arguments.split(b"\0")]
+
+
+def _folder(pid: int) -> Path | None:
+    """Return where the process is, if the system lets us know; a postmaster sits in its data folder."""
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink()
+    except OSError:
+        return None
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,39 @@
+"""Ids of records that have none, made of what they say."""
+
+from __future__ import annotations
+
+import hashlib
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from skein_kit.json_values import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DERIVED_PREFIX = "jsonl-"
+_DERIVED_DIGITS = 32
+
+
+def derived_id(given: Mapping[str, Any]) -> str:
+    """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing.
+
+    Raises JsonInvalid for a line that JSON cannot say.
+    """
+    try:
+        text = exact.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
+    except (ValueError, ArithmeticError, RecursionError):
+        raise exact.JsonInvalid(f"is not JSON: {exact.NO_NUMBER}") from None
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{_DERIVED_PREFIX}{digest[:_DERIVED_DIGITS]}"
+
+
+def _plain(value: Any) -> Any:
+    """Return values with floats for the Decimals that are doubles, as ids were made before there were others."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Decimal) and exact.is_double(value):
+        return float(value)
+    return value

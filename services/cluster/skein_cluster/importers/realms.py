@@ -1,0 +1,138 @@
+"""Moving in: which realms of a source go into which tenants, and what is done there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skein_cluster.api.client import as_operator, as_tenant, calling
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.importers.accounts import Newcomers, counted
+from skein_cluster.importers.comparison import Comparison, compare, lack_all
+from skein_cluster.importers.importer import Importer, check
+from skein_cluster.importers.tenants import all_tenants, known_tenants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from skein_cluster.importers.report import Report
+    from skein_cluster.importers.sources.base import Realm, Source
+
+# Calls side by side: more only wait for each other.
+_AT_ONCE = 4
+_SHOWN = 50
+
+
+def chosen(source: Source, key: str, *, every: bool) -> list[Realm]:
+    """Return the realms to bring. Raises Failure, with their names, when it has to be said which."""
+    realms = source.tenants()
+    if every:
+        return realms
+    if key:
+        return [_realm_named(realms, key)]
+    if len(realms) > 1:
+        message = (
+            f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
+            f"the tenant of your key, or bring all as the operator with --all. It has {_listed(realms)}."
+        )
+        raise Failure(message, Exit.REFUSED)
+    return realms
+
+
+def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
+    """Return the realm whose id or slug is `name`; an id goes first. Raises Failure for none and for several."""
+    found = [realm for realm in realms if realm.key == name]
+    found = found or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        message = f"{len(found)} realms of the source have the slug {name!r}; name one by its id: {_listed(found)}."
+    else:
+        message = f"The source has no realm {name!r}. It has {_listed(realms)}."
+    raise Failure(message, Exit.REFUSED)
+
+
+def try_out(
+    source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None], *, every: bool
+) -> None:
+    """Read everything and write nothing."""
+    for realm in realms:
+        check(source.records(realm, report.notes), report, done)
+    if every:
+        for one in source.people(report.notes):
+            counted(one, report)
+            done(1)
+
+
+async def bring_one(
+    environment: Mapping[str, str], source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+) -> None:
+    """Bring realms into the caller's tenant."""
+    async with as_tenant(environment) as api:
+        for realm in realms:
+            await Importer(api, report, done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
+
+
+async def bring_all(
+    environment: Mapping[str, str], source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+) -> dict[str, str]:
+    """Bring each realm into a tenant of its own, made unless it is there, and then those who sign in.
+
+    Return the tenants' ids by the realms' keys.
+    """
+    async with as_operator(environment) as operator:
+        tenants = await all_tenants(operator, source.name, realms)
+        for realm in realms:
+            async with calling(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
+                importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
+                await importer.run(source.records(realm, report.notes))
+        await Newcomers(operator, tenants, report).bring(source.people(report.notes))
+    return dict(tenants)
+
+
+async def compare_one(
+    environment: Mapping[str, str],
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> Comparison:
+    """Hold realms against the caller's tenant."""
+    comparison = Comparison()
+    async with as_tenant(environment) as api:
+        for realm in realms:
+            await compare(api, source.records(realm, report.notes), comparison, done)
+    return comparison
+
+
+async def compare_all(
+    environment: Mapping[str, str],
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> Comparison:
+    """Hold each realm against its tenant; of a realm that has none everything is missing."""
+    comparison = Comparison()
+    async with as_operator(environment) as operator:
+        tenants = await known_tenants(operator, source.name, realms)
+        for realm in realms:
+            records = source.records(realm, report.notes)
+            if realm.key in tenants:
+                async with calling(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
+                    await compare(api, records, comparison, done)
+            else:
+                comparison.without_tenant.append(realm.key)
+                await lack_all(records, comparison, done)
+    return comparison
+
+
+def _listed(realms: Sequence[Realm]) -> str:
+    shown = ", ".join(_described(realm) for realm in realms[:_SHOWN])
+    return f"{shown}, …" if len(realms) > _SHOWN else shown or "none"
+
+
+def _described(realm: Realm) -> str:
+    slug = f"{realm.source_slug} or " if realm.source_slug not in {"", realm.key} else ""
+    name = f" ({realm.name})" if realm.name != realm.key else ""
+    return f"{slug}{realm.key}{name}"

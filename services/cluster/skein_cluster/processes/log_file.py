@@ -1,0 +1,40 @@
+"""Log files of a cluster on this machine: one that has grown long is set aside at the next start."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, TextIO
+
+from skein_kit.telemetry import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LONG_BYTES = 10_000_000
+
+
+def opened(path: Path) -> TextIO:
+    """Open a log file to append to; the caller closes it."""
+    if path.exists() and path.stat().st_size > _LONG_BYTES:
+        path.replace(path.with_suffix(".log.1"))
+    return path.open("a", encoding="utf-8", buffering=1)
+
+
+@contextmanager
+def logging_to(path: Path | None, level: str) -> Iterator[None]:
+    """Send this process's logs to a file while the block runs; None: to stderr."""
+    with nullcontext() if path is None else opened(path) as file:
+        logs.configure(level, file)
+        try:
+            yield
+        finally:
+            # Whoever logs later must not find a closed file.
+            logs.configure(level)
+
+
+def tail(path: Path, lines: int) -> str:
+    """Return the last lines; empty when there is no such file."""
+    if not path.exists():
+        return ""
+    return "\n".join(path.read_text("utf-8", errors="replace").splitlines()[-lines:])

@@ -1,0 +1,258 @@
+"""The whole cluster as one process per service on this machine, over one embedded Postgres: `skein cluster`.
+
+The same data folder as `skein up`, with the services' logs below `logs/`. A service that ends is not started again:
+this is the form for trying and testing separate processes, not for keeping them up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
+
+from skein_cluster import registry
+from skein_cluster.api.credentials import reachable
+from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.processes import log_file
+from skein_cluster.processes.ports import kept_ports
+from skein_cluster.processes.single_process import Embedded, prepared
+from skein_kit.settings import ProcessSettings
+from skein_pc2.settings import Pc2Settings, setting_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+_POLL_SECONDS = 0.05
+_ADMIN = "SKEIN_ADMIN_PORT"
+# Over the time that a service takes by its own settings.
+_STOP_MARGIN_SECONDS = 10.0
+_LAST_LINES = 5
+_ONE_OF_EACH: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Child:
+    """One service's process."""
+
+    # "memory"; "memory-2" is its second replica.
+    name: str
+    process: asyncio.subprocess.Process
+    admin: str
+    log: Path
+    stop_seconds: float
+
+    @classmethod
+    @asynccontextmanager
+    async def running(
+        cls, service: str, environment: Mapping[str, str], log: Path, *, name: str = ""
+    ) -> AsyncIterator[Self]:
+        """Run `skein serve SERVICE` until the block ends, then let it drain; `name` tells it from its replicas."""
+        settings = ProcessSettings.read(environment)
+        with log_file.opened(log) as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "skein_cluster", "serve", service, "--parent", str(os.getpid())),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                # A Ctrl-C on the terminal reaches us alone; we end the services in order.
+                start_new_session=True,
+            )
+        child = cls(
+            name=name or service,
+            process=process,
+            admin=f"{settings.host}:{settings.admin_port}",
+            log=log,
+            stop_seconds=settings.drain_seconds + settings.grace_seconds + _STOP_MARGIN_SECONDS,
+        )
+        try:
+            yield child
+        finally:
+            await child.stop()
+
+    async def wait_ready(self) -> None:
+        """Wait until /readyz says yes; a process that ends instead is a Failure with its last words."""
+        while not await _is_ready(self.admin):
+            if self.process.returncode is not None:
+                raise Failure(self.obituary(), Exit.CANNOT_START)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def stop(self) -> None:
+        """Ask it to stop, and end it when it takes too long or we are cancelled."""
+        try:
+            with contextlib.suppress(ProcessLookupError, TimeoutError):
+                self.process.terminate()
+                await asyncio.wait_for(self.process.wait(), self.stop_seconds)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            await asyncio.shield(self.process.wait())
+
+    def obituary(self) -> str:
+        """Say how it ended, in one sentence, with its own last words when it could not start."""
+        code = self.process.returncode
+        how = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
+        lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+        said = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
+        return f"{self.name} {how}. {said}"
+
+
+@asynccontextmanager
+async def separate_processes(
+    data_dir: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    durable: bool = True,
+    ready_seconds: float = 60.0,
+    replicas: Mapping[str, int] = _ONE_OF_EACH,
+) -> AsyncIterator[Embedded]:
+    """Run every service in a process of its own until the block ends, and stop those at the edge first.
+
+    Of those in `replicas` so many run, and each call goes to the next of them; the second one of memory is "memory-2".
+
+    Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
+    """
+    copies = _copies(replicas)
+    async with (
+        prepared(data_dir, lambda own: _wanted_ports(own, copies), environment=environment, durable=durable) as base,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        values = base.environment
+        # Kept to the end: some are listened on only once the others are ready.
+        chosen = stack.enter_context(_chosen_ports(values, copies))
+        for name in dict.fromkeys(copies.values()):
+            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
+        folder = data_dir / "logs"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        children: list[Child] = []
+
+        async def start(names: Iterable[str]) -> None:
+            started = [
+                await stack.enter_async_context(
+                    Child.running(service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label)
+                )
+                for service in names
+                for label in (service, *(label for label, copied in copies.items() if copied == service))
+            ]
+            children.extend(started)
+            await _all_ready(started, ready_seconds)
+
+        settings = ProcessSettings.read(values)
+        addresses = registry.host_of(settings, {**values, **chosen}).addresses
+        addresses["http"] = f"{settings.host}:{chosen['SKEIN_HTTP_PORT']}"
+        pc2_host = Pc2Settings.read(values).host
+        addresses |= {label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in copies.items()}
+        addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
+        if values.get("SKEIN_TLS_CERTIFICATE"):
+            values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable(addresses['gateway'])}")
+        await start(name for name in registry.NAMES if name != "pc2")
+        # pc2 speaks for the development tenant, whose key exists only once the others are ready.
+        made = await base.write_credentials(addresses)
+        values.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+        await start(["pc2"])
+        yield Embedded(
+            addresses=addresses,
+            admins={child.name: child.admin for child in children},
+            processes={child.name: child.process.pid for child in children},
+            postgres=base.postgres,
+            credentials=made,
+            logs={child.name: child.log for child in children},
+        )
+
+
+async def ended(cluster: Embedded) -> AsyncIterator[str]:
+    """Yield the name of each service whose process ends, as it ends."""
+    left = dict(cluster.processes)
+    while left:
+        for name, pid in list(left.items()):
+            if not _is_alive(pid):
+                del left[name]
+                yield name
+        await asyncio.sleep(1.0)
+
+
+async def _all_ready(children: Iterable[Child], seconds: float) -> None:
+    waiting = {asyncio.create_task(child.wait_ready()): child.name for child in children}
+    try:
+        done, late = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+        if late:
+            names = ", ".join(waiting[task] for task in late)
+            message = f"Not ready after {seconds:.0f} s: {names}. Their logs say why."
+            raise Failure(message, Exit.CANNOT_START)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _copies(replicas: Mapping[str, int]) -> dict[str, str]:
+    """Return the name of each further replica, with that of its service."""
+    return {f"{name}-{number}": name for name, count in replicas.items() for number in range(2, count + 1)}
+
+
+def _port(service: str) -> str:
+    return f"SKEIN_{service.upper()}_PORT"
+
+
+def _target(service: str, environment: Mapping[str, str], chosen: Mapping[str, str], copies: Mapping[str, str]) -> str:
+    """Return the address that stands for all replicas of a service."""
+    host = ProcessSettings.read(environment).host
+    variables = [_port(service), *(f"{_port(service)} {label}" for label, name in copies.items() if name == service)]
+    return "ipv4:" + ",".join(f"{host}:{chosen[variable]}" for variable in variables)
+
+
+@contextlib.contextmanager
+def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Keep a real port for every port setting, because others must know it before the service listens.
+
+    `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
+    """
+    with kept_ports(_wanted_ports(environment, copies)) as kept:
+        yield kept
+
+
+def _wanted_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    settings = ProcessSettings.read(environment)
+    wanted = registry.ports(settings, environment)
+    for number, name in enumerate(registry.NAMES):
+        wanted[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
+    for label, name in copies.items():
+        own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
+        wanted |= {f"{variable} {label}": (settings.host, 0) for variable in own}
+    return wanted
+
+
+def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
+    ports = {variable: port for variable, port in chosen.items() if " " not in variable}
+    own = {variable.partition(" ")[0]: port for variable, port in chosen.items() if variable.endswith(f" {name}")}
+    return {**environment, **ports, **own}
+
+
+async def _is_ready(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(2):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            with contextlib.closing(writer):
+                writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
+                return b" 200 " in await reader.readline()
+    except (OSError, TimeoutError):
+        return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

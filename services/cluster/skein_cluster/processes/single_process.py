@@ -1,0 +1,157 @@
+"""The whole cluster in one process over an embedded Postgres: what `skein up`, `skein demo` and the tests run.
+
+Its data folder holds `postgres/`, `system.key` (what the services share with auth), `master.key` (what the secrets of
+tenants are sealed under) and `credentials.json`, which the first start writes: an operator key, a development tenant
+and an API key for it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
+from skein_cluster import embedded as postgres
+from skein_cluster import registry
+from skein_cluster.api import credentials
+from skein_cluster.backup import wal_archive
+from skein_cluster.processes.ports import must_be_free
+from skein_kit.database.schema_migrations import migrate
+from skein_kit.host.process import PortTaken, running
+from skein_kit.settings import ProcessSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    from skein_cluster.api.credentials import Credentials
+    from skein_cluster.embedded.server import Server
+
+DATABASE = "skein"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Embedded:
+    """A cluster that is ready, in one process or in many."""
+
+    # "127.0.0.1:50051" of each service, "http", and "pc2:5570" and the like for the assistants.
+    addresses: Mapping[str, str]
+    # "127.0.0.1:9450" of /metrics, /livez and /readyz, for the process of each service.
+    admins: Mapping[str, str]
+    # The process of each service.
+    processes: Mapping[str, int]
+    postgres: Server
+    credentials: Credentials
+    # Where the logs of each service's process go, when they go to files of their own.
+    logs: Mapping[str, Path] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def embedded_cluster(
+    data_dir: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    durable: bool = True,
+    ready_seconds: float = 60.0,
+) -> AsyncIterator[Embedded]:
+    """Run every service over an embedded Postgres until the block ends.
+
+    Raises PortTaken, and the embedded server's errors; either says what to do.
+    """
+    async with prepared(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
+        must_be_free(_wanted_ports(base.environment))
+        settings = ProcessSettings.read(base.environment)
+        host = registry.host_of(settings, base.environment)
+        async with running(registry.load(), host) as cluster:
+            # pc2 speaks for the development tenant, whose key exists only once the others are ready.
+            await cluster.wait_ready(ready_seconds, but={"pc2"})
+            made = await base.write_credentials(host.addresses)
+            base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+            await cluster.wait_ready(ready_seconds)
+            _must_all_be_open(host.addresses, base.environment)
+            yield Embedded(
+                addresses=host.addresses,
+                admins=dict.fromkeys(registry.NAMES, cluster.admin),
+                processes=dict.fromkeys(registry.NAMES, os.getpid()),
+                postgres=base.postgres,
+                credentials=made,
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Base:
+    """What services run on: a migrated database, and the keys."""
+
+    data_dir: Path
+    # What services read their settings from: SKEIN_DATABASE_URL and SKEIN_SYSTEM_KEY included.
+    environment: dict[str, str]
+    postgres: Server
+    operator_key: str = field(repr=False)
+
+    async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
+        """Make what is missing of the development tenant, and write credentials.json."""
+        made = await credentials.development(
+            addresses, credentials.saved(self.data_dir), self.operator_key, self.environment
+        )
+        credentials.save(self.data_dir, made)
+        return made
+
+
+@asynccontextmanager
+async def prepared(
+    data_dir: Path,
+    wanted_ports: Callable[[Mapping[str, str]], Mapping[str, tuple[str, int]]] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    durable: bool = True,
+) -> AsyncIterator[Base]:
+    """Run the embedded Postgres, migrated and with an operator key, until the block ends.
+
+    Of what is going to be listened on, `wanted_ports` of the environment, all must be free before a database is made:
+    that takes some seconds. Where there is one already, whoever has its folder may well have the ports too, and is
+    told of first.
+    """
+    values = dict(os.environ if environment is None else environment)
+    if wanted_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
+        must_be_free(wanted_ports(values))
+    credentials.make_private(data_dir)
+    async with wal_archive.server(data_dir, wal_archive.kept(values), durable=durable, keep=True) as server:
+        values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
+        if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
+            values["SKEIN_MASTER_KEY"] = credentials.master_key(data_dir)
+        values["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=DATABASE)
+        await prepare(server)
+        operator_key = await _operator_key(
+            values["SKEIN_DATABASE_URL"], credentials.saved(data_dir).get("operator_key")
+        )
+        yield Base(data_dir=data_dir, environment=values, postgres=server, operator_key=operator_key)
+
+
+async def prepare(server: Server) -> None:
+    """Create the database if it is missing, and bring its schema to the newest version."""
+    await postgres.create_database(server, DATABASE, if_missing=True)
+    url = server.url(user="postgres", database=DATABASE)
+    await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+
+
+def _wanted_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    settings = ProcessSettings.read(environment)
+    return registry.ports(settings, environment) | {"SKEIN_ADMIN_PORT": (settings.host, settings.admin_port)}
+
+
+def _must_all_be_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Raise PortTaken when pc2 had to do without one of its ports: on this machine that is for a person to decide."""
+    for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
+        if f"pc2:{number}" not in addresses:
+            message = f"Port {port} is in use; set {setting} to another port for the assistants' port {number}."
+            raise PortTaken(message)
+
+
+async def _operator_key(database_url: str, before: str | None) -> str:
+    """Return the operator key of an earlier start if it still is one, else a new one."""
+    if before is not None:
+        with suppress(OperatorKeyRefused):
+            return await ensure_operator_key(database_url, display_name="skein up", secret=before)
+    return await ensure_operator_key(database_url, display_name="skein up")

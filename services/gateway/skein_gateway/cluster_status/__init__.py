@@ -1,0 +1,1 @@
+"""GetClusterStatus: the health of every service."""

@@ -1,0 +1,100 @@
+"""The public RPCs as the console calls them: behind the doors' own interceptors, with the visitor's credential."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from skein.auth.v1 import auth_pb2_grpc
+from skein.gateway.v1 import gateway_pb2_grpc
+from skein.memory.v1 import curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
+from skein.session.v1 import session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_kit.errors import ServiceUnavailable
+from skein_kit.rpc.channel import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+
+    from grpc import aio
+
+    from skein_kit.rpc.channel import LocalMethods
+
+
+class Api:
+    """Every service that the console asks, called in a visitor's name."""
+
+    def __init__(self, answers: LocalMethods, headers: Mapping[str, str]) -> None:
+        """Call what the gateway's own doors answer with; `headers` say who calls, in which tenant."""
+        self._channel = cast("aio.Channel", _AsVisitor(answers, headers))
+
+    @property
+    def auth(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
+        """Who somebody is, and API keys."""
+        return auth_pb2_grpc.AuthServiceStub(self._channel)
+
+    @property
+    def tenancy(self) -> tenancy_pb2_grpc.TenancyServiceAsyncStub:
+        """The tenant, its policy and usage."""
+        return tenancy_pb2_grpc.TenancyServiceStub(self._channel)
+
+    @property
+    def sessions(self) -> session_pb2_grpc.SessionServiceAsyncStub:
+        """Sessions and messages."""
+        return session_pb2_grpc.SessionServiceStub(self._channel)
+
+    @property
+    def memory(self) -> memory_pb2_grpc.MemoryServiceAsyncStub:
+        """Memories."""
+        return memory_pb2_grpc.MemoryServiceStub(self._channel)
+
+    @property
+    def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:
+        """Links between memories."""
+        return memory_pb2_grpc.LinkServiceStub(self._channel)
+
+    @property
+    def curation(self) -> curation_pb2_grpc.CurationServiceAsyncStub:
+        """Conflicts and statistics."""
+        return curation_pb2_grpc.CurationServiceStub(self._channel)
+
+    @property
+    def history(self) -> history_pb2_grpc.HistoryServiceAsyncStub:
+        """The event log and the access log."""
+        return history_pb2_grpc.HistoryServiceStub(self._channel)
+
+    @property
+    def gateway(self) -> gateway_pb2_grpc.GatewayServiceAsyncStub:
+        """Recall, and how the cluster is."""
+        return gateway_pb2_grpc.GatewayServiceStub(self._channel)
+
+
+class _AsVisitor:
+    """What a generated stub needs of a channel."""
+
+    def __init__(self, answers: LocalMethods, headers: Mapping[str, str]) -> None:
+        self._answers = answers
+        self._headers = headers
+        self._channel = Channel(str, answers)
+
+    def unary_unary(self, method: str, *arguments: Any, **keywords: Any) -> Callable[[Any], Awaitable[Any]]:
+        outgoing = self._channel.unary_unary(method, *arguments, **keywords)
+
+        async def call(request: Any) -> Any:
+            self._check(method)
+            return await outgoing(request, metadata=self._headers)
+
+        return call
+
+    def unary_stream(self, method: str, *arguments: Any, **keywords: Any) -> Callable[[Any], AsyncGenerator[Any]]:
+        outgoing = self._channel.unary_stream(method, *arguments, **keywords)
+
+        def call(request: Any) -> AsyncGenerator[Any]:
+            self._check(method)
+            return outgoing(request, metadata=self._headers)
+
+        return call
+
+    def _check(self, method: str) -> None:
+        """Refuse while the gateway is still starting."""
+        if method not in self._answers:
+            raise ServiceUnavailable(service="gateway")

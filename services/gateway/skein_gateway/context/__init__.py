@@ -1,0 +1,1 @@
+"""BuildContext: recall results and recent messages packed into a token budget, with citations."""

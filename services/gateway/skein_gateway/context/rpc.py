@@ -1,0 +1,212 @@
+"""BuildContext: what a recall finds and how a conversation ends, packed into one text with citations."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein_gateway.context.model import Context, Item, Kind, Style, pack
+from skein_gateway.recall.arms import Outcome, Part, asked, must_do
+from skein_gateway.recall.rpc import AT_ONCE_CHARACTERS
+from skein_gateway.recall.text_match import terms_of
+from skein_kit.identity.permissions import RULES
+from skein_kit.json_values import exact, fields
+from skein_kit.rpc.well_known_types import time
+from skein_kit.text.token_estimate import DEFAULT_BUDGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from google.protobuf.message import Message
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from skein.session.v1 import session_pb2_grpc
+    from skein.tenancy.v1 import subjects_pb2
+    from skein_gateway.recall.rpc import Recalling
+    from skein_kit.identity.identity_token import Caller
+
+# Hits to choose from.
+DEFAULT_LIMIT = 30
+# Messages of the end of a conversation.
+MOST_RECENT = 200
+_VAULT = "knowledge_vault"
+_WINDOW = RULES["/skein.session.v1.SessionService/GetRecentWindow"]
+_ROLES = {
+    number: name.removeprefix("MESSAGE_ROLE_").lower() for name, number in session_pb2.MessageRole.items() if number
+}
+_KINDS = {
+    Kind.BLOCK: recall_pb2.ITEM_KIND_BLOCK,
+    Kind.PROFILE: recall_pb2.ITEM_KIND_PROFILE,
+    Kind.MEMORY: recall_pb2.ITEM_KIND_MEMORY,
+    Kind.MESSAGE: recall_pb2.ITEM_KIND_MESSAGE,
+}
+
+
+class Contexts:
+    """Makes contexts."""
+
+    def __init__(self, recalling: Recalling, sessions: session_pb2_grpc.SessionServiceAsyncStub) -> None:
+        """Recall with `recalling`; `sessions` tells how conversations end."""
+        self._recalling = recalling
+        self._sessions = sessions
+
+    async def build(self, caller: Caller, request: pb.BuildContextRequest, remaining: float) -> pb.BuildContextResponse:
+        """Recall and, at the same time, ask how the conversation ends; then pack both."""
+        wanted = pb.RecallRequest()
+        wanted.CopyFrom(request.recall)
+        wanted.limit = request.recall.limit or DEFAULT_LIMIT
+        wanted.show_superseded = False
+        others = []
+        if request.session_id:
+            _WINDOW.check(caller)
+            others.append(partial(self._window, request))
+        recalled = await self._recalling.ask(caller, wanted, self._recalling.seconds(remaining), *others)
+        must_do(recalled.outcomes, wanted.on_partial)
+        answer = recalled.answer(wanted.limit)
+        recent = [message for part in recalled.parts for message in part.recent]
+        context = await _packed(list(items_of(answer, recent)), request)
+        return pb.BuildContextResponse(
+            text=context.text,
+            citations=[
+                pb.Citation(
+                    number=citation.number,
+                    kind=_KINDS[citation.item.kind],
+                    item_id=citation.item.item_id,
+                    session_id=citation.item.session_id,
+                    create_time=None if citation.item.at is None else time(citation.item.at),
+                    score=citation.item.score,
+                    truncated=citation.is_cut,
+                    duplicate_ids=citation.duplicate_ids,
+                )
+                for citation in context.citations
+            ],
+            token_count=context.token_count,
+            omitted_count=context.omitted_count,
+            arms=answer.arms,
+            incomplete=answer.incomplete,
+            model=answer.model,
+            emptied_by=answer.emptied_by,
+            formula=answer.formula,
+        )
+
+    async def _window(self, request: pb.BuildContextRequest, seconds: float) -> Part:
+        half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
+        wanted = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
+        found = await asked(self._sessions.GetRecentWindow(wanted, timeout=seconds))
+        if found.response is None:
+            return Part(outcomes=(Outcome.failed(pb.ARM_WINDOW, found),))
+        recent = found.response.messages[-MOST_RECENT:]
+        outcome = Outcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=found.seconds, hit_count=len(recent))
+        return Part(outcomes=(outcome,), recent=recent)
+
+
+async def _packed(items: Sequence[Item], request: pb.BuildContextRequest) -> Context:
+    style = Style(
+        markdown=request.format != pb.CONTEXT_FORMAT_TEXT,
+        newest_first=request.order == pb.CONTEXT_ORDER_NEWEST_FIRST,
+        session_id=request.session_id,
+    )
+
+    def packed() -> Context:
+        return pack(
+            items,
+            token_budget=request.token_budget or DEFAULT_BUDGET,
+            terms=terms_of(request.recall.query),
+            style=style,
+        )
+
+    if sum(len(item.text) for item in items) > AT_ONCE_CHARACTERS:
+        # So that nobody else waits for it.
+        return await asyncio.to_thread(packed)
+    return packed()
+
+
+def items_of(answer: pb.RecallResponse, recent: Sequence[session_pb2.Message]) -> Iterator[Item]:
+    """Return what there is to show, in order of preference.
+
+    The best hit comes first, then the profile, then the end of the conversation from its last message on, then the
+    other hits. A message of the conversation's end that is a hit as well is one thing, with the score of the hit.
+    """
+    scores = {hit.item_id: hit.score for hit in answer.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
+    latest = [_of_message(message, scores.get(message.message_id, 0.0), is_part=True) for message in reversed(recent)]
+    shown = {item.item_id for item in latest}
+    hits = [_of_hit(hit) for hit in answer.hits]
+    yield from hits[:1]
+    if answer.HasField("profile"):
+        yield _of_profile(answer.profile)
+    yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
+    yield from (item for item in hits[1:] if item.item_id not in shown)
+
+
+def _of_hit(hit: recall_pb2.Hit) -> Item:
+    if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
+        return _of_message(hit.message, hit.score)
+    if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
+        block = hit.block
+        return Item(
+            kind=Kind.BLOCK,
+            item_id=hit.item_id,
+            text=block.value,
+            by=block.label,
+            at=_moment(block.create_time),
+            score=hit.score,
+        )
+    memory = hit.memory
+    title = memory.title or memory.key
+    # A memory may say everything in its data; that of the vault says how long a secret is.
+    body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory, "data")))
+    return Item(
+        kind=Kind.MEMORY,
+        item_id=hit.item_id,
+        text=f"{title}: {body}" if title and body else body or title,
+        type=memory.type or "note",
+        session_id=memory.session_id,
+        at=_moment(memory.create_time),
+        score=hit.score,
+    )
+
+
+def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = False) -> Item:
+    return Item(
+        kind=Kind.MESSAGE,
+        item_id=message.message_id,
+        text=message.content,
+        by=message.name or _ROLES.get(message.role, ""),
+        session_id=message.session_id,
+        sequence=message.sequence,
+        at=_moment(message.create_time),
+        score=score,
+        is_part=is_part,
+    )
+
+
+def _of_profile(subject: subjects_pb2.Subject) -> Item:
+    named = [("name", subject.display_name), ("time zone", subject.timezone)]
+    said = [f"{name}: {value}" for name, value in named if value]
+    lines = [*said, *_properties(subject, "profile"), *_properties(subject, "preferences")]
+    return Item(
+        kind=Kind.PROFILE,
+        item_id=subject.subject_id,
+        text="\n".join(lines) or subject.subject_id,
+        is_part=True,
+    )
+
+
+def _properties(message: Message, field: str) -> list[str]:
+    """Return a line for each property, in order of their names."""
+    values = fields.value_of(message, field) or {}
+    return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
+
+
+def _json(value: object) -> str:
+    return exact.dumps(value, sort_keys=True, separators=(", ", ": "))
+
+
+def _moment(at: Timestamp) -> datetime | None:
+    return at.ToDatetime(UTC) if at.seconds or at.nanos else None

@@ -1,0 +1,1 @@
+"""Forget: the purge of one person from every service, with a receipt."""

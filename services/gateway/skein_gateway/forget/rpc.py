@@ -1,0 +1,182 @@
+"""Forget: one person's sessions, memories and profile, erased for good service by service, and one receipt of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import states_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit.identity.permissions import RULES
+from skein_kit.ids import new_id, now
+from skein_kit.rpc.well_known_types import time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein.memory.v1 import memory_pb2_grpc
+    from skein.session.v1 import session_pb2_grpc
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_kit.identity.identity_token import Caller
+
+# Until then calls that were at work are recorded, caches are dropped and statistics are made anew. It is as long as the
+# worker's round takes to come by when the process that erased has ended.
+_SETTLE = timedelta(minutes=10)
+_DEAD_ROWS_UNTIL = (
+    "Until the tables and their indexes are written anew. VACUUM removes dead rows, but may leave their bytes in free"
+    " space and their keys in indexes. VACUUM FULL of the database, run after settle_time, removes them for certain."
+)
+_LOG_UNTIL = (
+    "At least until the segments before log_position are overwritten or removed. Later segments may hold the person"
+    " too: after each checkpoint Postgres writes whole pages to the log, with the dead rows and keys that are still on"
+    " them. This ends with the VACUUM FULL of dead_rows_until. Read pg_current_wal_insert_lsn() after it, and run"
+    " CHECKPOINT: once no file keeps bytes of the log before that position, the log is clean. max_wal_size,"
+    " wal_keep_size and replication slots delay that. Archived segments stay as long as their archive."
+)
+_BACKUPS_UNTIL = (
+    "Until the backups that were made before forget_time are removed. A restore of one erases the person again before"
+    " any call is answered, and destroys the restored keys of hashes."
+)
+# Left of the caller's time when no further step is begun.
+_MARGIN_SECONDS = 2.0
+_PARTS = (
+    RULES["/skein.session.v1.SessionService/PurgeSubject"],
+    RULES["/skein.memory.v1.MemoryService/PurgeMemories"],
+    RULES["/skein.tenancy.v1.TenancyService/PurgeSubject"],
+)
+
+
+class Forgetting:
+    """The services that keep something of a person."""
+
+    def __init__(
+        self,
+        sessions: session_pb2_grpc.SessionServiceAsyncStub,
+        memories: memory_pb2_grpc.MemoryServiceAsyncStub,
+        tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
+    ) -> None:
+        """Call all of them through these stubs."""
+        self._sessions = sessions
+        self._memories = memories
+        self._tenancy = tenancy
+
+    async def forget(self, caller: Caller, request: pb.ForgetRequest, left: Callable[[], float]) -> pb.ForgetResponse:
+        """Erase what there is of a person, step by step, until `left` says that the caller's time is nearly over."""
+        # Asked before any part begins, so that nobody erases half a person for want of a permission.
+        for rule in _PARTS:
+            rule.check(caller)
+        erasures, more = list[pb.Erasure](), False
+        for service, steps in (
+            ("session", self._of_sessions),
+            ("memory", self._of_memories),
+            ("tenancy", self._profile),
+        ):
+            counts, receipts = Counter[str](), list[str]()
+            async for removed, receipt_id, goes_on in steps(request):
+                counts.update(removed)
+                if receipt_id and removed:
+                    receipts.append(receipt_id)
+                more = goes_on
+                if more and left() < _MARGIN_SECONDS:
+                    break
+            erasures.append(pb.Erasure(service=service, deleted_counts=counts, receipt_ids=receipts))
+            if more:
+                break
+        at = now()
+        remains = None if more or request.dry_run else await self._remains(request, at)
+        return _receipt(erasures, remains, more=more, at=at)
+
+    async def _remains(self, request: pb.ForgetRequest, at: datetime) -> pb.Remains:
+        """Say until when dead copies may hold the person; the position is read after the last service has erased.
+
+        Before this position the log holds the person in any case; after it, in images of pages with dead rows.
+        """
+        asked = memory_pb2.PurgeMemoriesRequest(selection=_selection(request), request_id=_step(request, "last", 0))
+        response = await self._memories.PurgeMemories(asked)
+        return pb.Remains(
+            settle_time=time(at + _SETTLE),
+            dead_rows_until=_DEAD_ROWS_UNTIL,
+            log_until=_LOG_UNTIL,
+            log_position=response.receipt.log_position,
+            backups_until=_BACKUPS_UNTIL,
+        )
+
+    async def _of_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+        step, more = 0, True
+        while more:
+            asked = states_pb2.PurgeSubjectRequest(
+                subject_id=request.subject_id, dry_run=request.dry_run, request_id=_step(request, "sessions", step)
+            )
+            receipt = (await self._sessions.PurgeSubject(asked)).receipt
+            # What would be removed is said at once, however much there is.
+            more, step = receipt.more and not request.dry_run, step + 1
+            yield dict(receipt.counts), "", more
+
+    async def _of_memories(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+        step, token, more = 0, "", True
+        while more:
+            asked = memory_pb2.PurgeMemoriesRequest(
+                selection=_selection(request),
+                dry_run=request.dry_run,
+                page_token=token,
+                request_id=_step(request, "memories", step),
+            )
+            response = await self._memories.PurgeMemories(asked)
+            token, step = response.next_page_token, step + 1
+            more = bool(token)
+            counts = dict(response.receipt.deleted_counts)
+            if response.archived_memory_ids:
+                counts["memory.archived"] = len(response.archived_memory_ids)
+            yield counts, response.receipt.receipt_id, more
+
+    async def _profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+        try:
+            if request.dry_run:
+                await self._tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id=request.subject_id))
+            else:
+                asked = subjects_pb2.PurgeSubjectRequest(
+                    subject_id=request.subject_id, request_id=_step(request, "profile", 0)
+                )
+                await self._tenancy.PurgeSubject(asked)
+        except aio.AioRpcError as error:
+            # Not everybody who is spoken of has a profile.
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            yield {}, "", False
+            return
+        yield {"tenancy.subjects": 1}, "", False
+
+
+def _selection(request: pb.ForgetRequest) -> memory_pb2.MemorySelection:
+    return memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=request.subject_id))
+
+
+def _step(request: pb.ForgetRequest, part: str, step: int) -> str:
+    """Name one step of a request, so that a repeated one gets the answer that the first got."""
+    return f"forget:{request.request_id}:{part}:{step}" if request.request_id else ""
+
+
+def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bool, at: datetime) -> pb.ForgetResponse:
+    receipt_id = str(new_id(at))
+    said = [
+        receipt_id,
+        at.isoformat(),
+        [[erasure.service, sorted(erasure.deleted_counts.items()), list(erasure.receipt_ids)] for erasure in erasures],
+    ]
+    return pb.ForgetResponse(
+        erasures=erasures,
+        receipt_id=receipt_id,
+        forget_time=time(at),
+        digest=hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest(),
+        more=more,
+        remains=remains,
+    )

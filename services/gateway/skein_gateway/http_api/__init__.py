@@ -1,0 +1,1 @@
+"""The HTTP server: Connect RPCs, CORS, the health path, and draining."""

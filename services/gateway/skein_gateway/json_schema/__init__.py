@@ -1,0 +1,1 @@
+"""JSON Schema of the contract's messages, with protovalidate's rules as keywords."""

@@ -1,0 +1,105 @@
+"""What a model says as the contract's JSON: short names of enums, and what is wrong in words that fit what it said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein_gateway.connect.json_names import prefix_of
+from skein_gateway.json_schema import constraints
+from skein_kit.errors import FieldInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor
+
+_WELL_KNOWN = "google.protobuf."
+_TIMES: Mapping[str, tuple[Any, str]] = {
+    "google.protobuf.Timestamp": (Timestamp, 'a time such as "2030-01-31T12:00:00Z"'),
+    "google.protobuf.Duration": (Duration, 'a span of time in seconds such as "3600s"'),
+}
+
+
+def short(enum: EnumDescriptor, name: str) -> str:
+    """Return a name as a model says it: MESSAGE_ROLE_USER is user."""
+    return name.removeprefix(prefix_of(enum)).lower()
+
+
+def spelled(field: FieldDescriptor, value: Any, path: str) -> Any:
+    """Return the value of a field as the contract spells it. Raises FieldInvalid, which names `path`."""
+    if value is None:
+        return None
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _object(value, path)
+    if field.is_repeated:
+        if not isinstance(value, list):
+            raise _wrong(path, "a list")
+        return [_one(field, each, f"{path}[{number}]") for number, each in enumerate(value)]
+    return _one(field, value, path)
+
+
+def _one(field: FieldDescriptor, value: Any, path: str) -> Any:
+    if field.message_type is not None:
+        return _message(field.message_type, value, path)
+    if field.enum_type is not None:
+        rules = constraints.rules_of(field)
+        numbers = [each.number for each in field.enum_type.values if each.number]
+        allowed = constraints.enum_numbers(rules.repeated.items if field.is_repeated else rules, numbers)
+        return _name(field.enum_type, allowed, value, path)
+    if field.type == FieldDescriptor.TYPE_STRING and not isinstance(value, str):
+        raise _wrong(path, "a text")
+    if field.type == FieldDescriptor.TYPE_BOOL and not isinstance(value, bool):
+        raise _wrong(path, "true or false")
+    return value
+
+
+def _message(descriptor: Descriptor, value: Any, path: str) -> Any:
+    if descriptor.full_name in _TIMES:
+        return _time(descriptor.full_name, value, path)
+    if descriptor.full_name == "google.protobuf.Struct":
+        return _object(value, path)
+    if descriptor.full_name.startswith(_WELL_KNOWN):
+        return value
+    found: dict[str, Any] = {}
+    for name, each in _object(value, path).items():
+        field = descriptor.fields_by_name.get(name) or descriptor.fields_by_camelcase_name.get(name)
+        if field is None:
+            raise FieldInvalid(
+                violations=[(f"{path}.{name[:100]}", "is not as the schema says: there is no such name")]
+            )
+        found[field.name] = spelled(field, each, f"{path}.{name}")
+    return found
+
+
+def _name(enum: EnumDescriptor, allowed: Iterable[int], value: Any, path: str) -> str:
+    names = [enum.values_by_number[number].name for number in allowed]
+    if isinstance(value, str):
+        for name in (value, prefix_of(enum) + value.upper()):
+            if name in names:
+                return name
+    raise _wrong(path, f"one of {', '.join(short(enum, name) for name in names)}")
+
+
+def _time(name: str, value: Any, path: str) -> str:
+    kind, said = _TIMES[name]
+    if not isinstance(value, str):
+        raise _wrong(path, said)
+    try:
+        kind().FromJsonString(value)
+    except ValueError:
+        raise _wrong(path, said) from None
+    return value
+
+
+def _object(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(path, "an object")
+    return value
+
+
+def _wrong(path: str, wanted: str) -> FieldInvalid:
+    return FieldInvalid(violations=[(path, f"is not as the schema says: it is {wanted}")])

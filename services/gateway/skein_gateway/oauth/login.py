@@ -1,0 +1,124 @@
+"""Who sits before the browser: signing in and out, and the tenants that an account may let others into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein.auth.v1 import accounts_pb2
+from skein.tenancy.v1 import members_pb2, tenancy_pb2
+from skein_gateway.oauth.request_handler import Problem, problem_of, refusal_of, status_of
+from skein_kit.calls.call import AUTHORIZATION_KEY
+from skein_kit.identity.permissions import ACCOUNT, MEANINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skein.auth.v1 import auth_pb2_grpc
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_gateway.identity.credential_cache import Credentials
+    from skein_gateway.oauth.browser import Browser
+    from skein_gateway.oauth.forms import Parameters
+    from skein_kit.calls.call import Call
+    from skein_kit.identity.identity_token import Caller
+
+# More tenants than a person can choose from.
+_MAX_TENANTS = 1000
+# A longer cookie is none of ours.
+_MAX_DEVICE_TOKEN = 255
+# What a form that signs in is answered with when it does not; anything else is no matter of the form.
+_ASK_AGAIN = frozenset(
+    {"SIGN_IN_REFUSED", "SECOND_FACTOR_NEEDED", "TOO_MANY_ATTEMPTS", "OVERLOADED", "INVALID_FIELD",
+     "PASSWORD_TOO_SHORT", "ACCOUNT_EXISTS", "SIGN_UP_CLOSED"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A tenant that a person may choose."""
+
+    tenant_id: str
+    name: str
+    role: str
+
+
+class People:
+    """Accounts as the pages know them."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        auth: auth_pb2_grpc.AuthServiceAsyncStub,
+        tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
+    ) -> None:
+        """Exchange the browser's access token as every other credential is."""
+        self._credentials = credentials
+        self._auth = auth
+        self._tenancy = tenancy
+
+    async def who(self, call: Call, browser: Browser) -> Caller | None:
+        """Return who is signed in, and make the call theirs; None when nobody is."""
+        if not browser.session:
+            return None
+        call.metadata = {**call.metadata, AUTHORIZATION_KEY: f"Bearer {browser.session}"}
+        try:
+            caller = await self._credentials.identify(call)
+        except Exception as error:
+            if refusal_of(error) in {"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"}:
+                return None
+            raise
+        # A cookie that holds a key or an application's token is nobody's sign-in.
+        if ACCOUNT not in caller.permissions:
+            call.token = ""
+            return None
+        return caller
+
+    async def sign_in(self, form: Parameters, browser: Browser) -> accounts_pb2.SignInResponse:
+        """Sign in with what a form of this browser says. What is wrong with it is raised, for `asked_again`."""
+        return await self._auth.SignIn(
+            accounts_pb2.SignInRequest(
+                email=form.get("email").strip(),
+                password=form.get("password"),
+                second_factor="".join(form.get("second_factor").split()),
+                device_token=shown_device(browser),
+            )
+        )
+
+    async def sign_out(self) -> None:
+        """End the sign-in of the call."""
+        await self._auth.SignOut(accounts_pb2.SignOutRequest())
+
+    async def tenants(self) -> list[Choice]:
+        """Return the tenants of the account that makes the call, by name."""
+        answer = await self._tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=_MAX_TENANTS))
+        choices = [
+            Choice(tenant_id=tenant.tenant_id, name=_name(tenant), role=_role(tenant)) for tenant in answer.tenants
+        ]
+        return sorted(choices, key=lambda choice: choice.name.lower())
+
+
+def needs_tenant(scopes: Iterable[str]) -> bool:
+    """Say whether scopes let an application into a tenant, or only know who the person is."""
+    return any(scope in MEANINGS for scope in scopes)
+
+
+def shown_device(browser: Browser) -> str:
+    """Return what a browser shows to be known; empty for a cookie that is none of ours."""
+    token = browser.device_token
+    return token if len(token) <= _MAX_DEVICE_TOKEN else ""
+
+
+def asked_again(error: Exception) -> Problem:
+    """Return what a person who signs in is told; raise what is no matter of theirs."""
+    status = status_of(error)
+    if status is None or refusal_of(error) not in _ASK_AGAIN:
+        raise error
+    return problem_of(status)
+
+
+def _name(tenant: tenancy_pb2.Tenant) -> str:
+    return tenant.display_name or tenant.slug or tenant.tenant_id
+
+
+def _role(tenant: tenancy_pb2.Tenant) -> str:
+    return members_pb2.Role.Name(tenant.role).removeprefix("ROLE_").lower() if tenant.role else ""

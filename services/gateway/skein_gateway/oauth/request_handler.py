@@ -1,0 +1,196 @@
+"""How a request for OAuth becomes a call of the cluster, and how a refusal becomes an answer in OAuth's words."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import grpc
+import structlog
+from grpc import aio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from skein_gateway.identity import challenges
+from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
+from skein_kit import errors
+from skein_kit.admission.body_memory import ANONYMOUS_BODIES
+from skein_kit.calls.call import REQUEST_ID_KEY, Call, Ended, current, working_for
+from skein_kit.errors import Refusal, code_of, reason_of
+from skein_kit.network.source_network import network_of
+from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
+from skein_kit.rpc.interceptors import passed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from google.rpc.status_pb2 import Status
+
+    from skein_gateway.identity.trusted_proxies import Proxies
+
+MAX_BODY = 64 * 1024
+NO_STORE: Mapping[str, str] = {"cache-control": "no-store", "pragma": "no-cache"}
+_OAUTH = "OAUTH_"
+# The HTTP status of OAuth's own words; every other one is a 400.
+_STATUS = {"invalid_client": 401, "invalid_token": 401, "insufficient_scope": 403}
+_CODES: Mapping[grpc.StatusCode, tuple[int, str]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: (400, "invalid_request"),
+    grpc.StatusCode.FAILED_PRECONDITION: (400, "invalid_request"),
+    grpc.StatusCode.NOT_FOUND: (404, "invalid_request"),
+    grpc.StatusCode.ALREADY_EXISTS: (409, "invalid_request"),
+    grpc.StatusCode.ABORTED: (409, "invalid_request"),
+    grpc.StatusCode.UNAUTHENTICATED: (401, "invalid_token"),
+    grpc.StatusCode.PERMISSION_DENIED: (403, "insufficient_scope"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (429, "temporarily_unavailable"),
+    grpc.StatusCode.UNAVAILABLE: (503, "temporarily_unavailable"),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (503, "temporarily_unavailable"),
+}
+
+log = structlog.get_logger("gateway")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Why there is no answer, in words for software and for people."""
+
+    status: int
+    # "invalid_grant" and the like.
+    error: str
+    description: str
+    # The ErrorInfo reason; empty for what the gateway found itself.
+    reason: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Entry:
+    """The way of every request into the cluster: who it comes from, how long it may take, what may come back."""
+
+    def __init__(self, proxies: Proxies, seconds: float) -> None:
+        """Give each request so many seconds."""
+        self._proxies = proxies
+        self._seconds = seconds
+
+    def call(self, request: Request) -> Call:
+        """Return the call that a request is, without a credential."""
+        peer = request.client.host if request.client else ""
+        metadata = {name: request.headers.get(name, "") for name in (REQUEST_ID_KEY, "user-agent")}
+        call = Call(
+            path=request.url.path,
+            metadata={key: value for key, value in metadata.items() if value.isascii() and value.isprintable()},
+            deadline=asyncio.get_running_loop().time() + self._seconds,
+            peer=peer,
+        )
+        call.entered(self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
+        return call
+
+    async def answered(
+        self,
+        request: Request,
+        work: Callable[[Call], Awaitable[Response]],
+        refuse: Callable[[Problem], Response],
+    ) -> Response:
+        """Do the work as a call of the cluster; what goes wrong is told by `refuse` and, if it is our fault, logged."""
+        call = self.call(request)
+        # The request's body counts until the call ends, which covers its wait for a turn at a service.
+        with working_for(call), ExitStack() as call.reservations:
+            try:
+                async with asyncio.timeout_at(call.deadline):
+                    response = await work(call)
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except Exception as error:  # noqa: BLE001 - whatever it is, nothing undocumented leaves.
+                response = refuse(self._problem(error, call))
+        response.headers[REQUEST_ID_KEY] = call.request_id
+        return response
+
+    @staticmethod
+    def _problem(error: Exception, call: Call) -> Problem:
+        if isinstance(error, FormInvalid):
+            return Problem(status=400, error="invalid_request", description=str(error))
+        if isinstance(error, ClientInvalid):
+            return Problem(status=401, error="invalid_client", description=str(error))
+        if isinstance(error, TimeoutError):
+            return problem_of(errors.DeadlineExceeded().status())
+        status = status_of(error)
+        if status is None:
+            log.error("fault", method=call.path, exc_info=error, **call.facts())
+            said = f"Skein failed; request {call.request_id} is in its logs."
+            return Problem(status=500, error="server_error", description=said)
+        return problem_of(status)
+
+
+def status_of(error: BaseException) -> Status | None:
+    """Return what a call of the cluster was refused with; None for anything else."""
+    if isinstance(error, aio.AioRpcError):
+        return passed(error).status()
+    if isinstance(error, Refusal):
+        return error.status()
+    return error.status if isinstance(error, Ended) else None
+
+
+def refusal_of(error: BaseException) -> str:
+    """Return the reason that a call of the cluster was refused for; empty for anything else."""
+    status = status_of(error)
+    return "" if status is None else reason_of(status)
+
+
+def problem_of(status: Status) -> Problem:
+    """Say a refusal in OAuth's words."""
+    reason, code = reason_of(status), code_of(status)
+    violations = "; ".join(f"{field} {what}".strip() for field, what in challenges.unstated_violations_in(status))
+    said = f"{status.message} ({violations})" if violations else status.message
+    if reason.startswith(_OAUTH):
+        word = reason.removeprefix(_OAUTH).lower()
+        return Problem(status=_STATUS.get(word, 400), error=word, description=said, reason=reason)
+    http, word = _CODES.get(code, (500, "server_error"))
+    described = said if http < 500 or http == 503 else "Skein failed."  # noqa: PLR2004 - as in the table.
+    return Problem(
+        status=http, error=word, description=described, reason=reason, headers=challenges.retry_after(status)
+    )
+
+
+def refused_as_json(problem: Problem, issuer: str = "") -> JSONResponse:
+    """Answer software in the form of RFC 6749, 5.2."""
+    headers = {**NO_STORE, **problem.headers}
+    if problem.error == "invalid_client" and problem.status == 401:  # noqa: PLR2004 - as HTTP calls it.
+        headers["www-authenticate"] = 'Basic realm="skein"'
+    elif problem.error == "invalid_token":
+        # RFC 6750, 3.1: who shows nothing is told what to show, not what was wrong.
+        error = "" if problem.reason == "CREDENTIAL_MISSING" else problem.error
+        headers["www-authenticate"] = challenges.bearer(issuer, error=error)
+    elif problem.error == "insufficient_scope":
+        headers["www-authenticate"] = challenges.bearer(issuer, error=problem.error)
+    body = {"error": problem.error, "error_description": _plain(problem.description)}
+    return JSONResponse(body, status_code=problem.status, headers=headers)
+
+
+async def read_form(request: Request) -> Parameters:
+    """Read a form. Raises FormInvalid."""
+    if not is_form(request.headers.get("content-type", "")):
+        raise FormInvalid("Send application/x-www-form-urlencoded.")
+    return Parameters.of_bytes(await read_body(request))
+
+
+async def read_body(request: Request) -> bytes:
+    """Read a body of at most MAX_BODY bytes, which count in the budget until the call ends.
+
+    Raises FormInvalid and Overloaded.
+    """
+    body = bytearray()
+    call = current()
+    source = network_of("" if call is None else call.client_address)
+    async with ANONYMOUS_BODIES.reserve(source, MAX_BODY) as arrival:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise FormInvalid("The request is too long.")
+        if call is not None:
+            call.reservations.enter_context(arrival.keep(len(body)))
+    return bytes(body)
+
+
+def _plain(text: str) -> str:
+    """Keep to the characters that RFC 6749 lets a description have."""
+    return "".join(letter if " " <= letter <= "~" and letter not in '"\\' else "'" for letter in text)

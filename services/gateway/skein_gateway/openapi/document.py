@@ -1,0 +1,332 @@
+"""The OpenAPI document of the HTTP door: every public unary RPC, made of the contract and of who may call what."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import grpc
+from google.rpc import error_details_pb2
+
+from skein.errors.v1 import errors_pb2
+from skein_gateway.cluster_status.rpc import VERSION
+from skein_gateway.connect import codec
+from skein_gateway.json_schema.schemas import Schema, Schemas, comments, described
+from skein_gateway.openapi.examples import EXAMPLES
+from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS
+from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
+from skein_kit.identity.permissions import MEANINGS, RULES
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from google.protobuf.descriptor import Descriptor
+
+    from skein_gateway.public_methods.forwarder import PublicMethod
+    from skein_kit.identity.permissions import Rule
+
+_SCHEMAS = "#/components/schemas/"
+_ABOUT = f"""\
+Skein is the memory of a fleet of agents. Every public unary RPC of the cluster answers here in the
+[Connect protocol](https://connectrpc.com/docs/protocol): a POST with the request as JSON, or as protobuf bytes
+(`application/proto`), and the answer in the same form. Methods that answer with a stream are gRPC's alone.
+
+Names of fields are read in lowerCamelCase and as the protos spell them (`memory_id`); an unknown field is refused. A
+field at its zero value is one that is left out, and answers leave such fields out. 64-bit integers are strings. A body
+has at most {MAX_MESSAGE_BYTES} bytes.
+
+A change takes a `requestId`: repeated within 24 hours, it returns the first answer and changes nothing. An error is
+JSON whatever the form of the request: `code`, `message`, and `details`, one of which is a `google.rpc.ErrorInfo` with a
+`reason` that programs can rely on."""
+# An entry below "Errors:" is "NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory." or "as CreateMemory and Merge."
+_ERROR = re.compile(r"([A-Z][A-Z_]+), (.+)")
+_LIKE = re.compile(r"as ([A-Z]\w+(?:, [A-Z]\w+| and [A-Z]\w+)*)")
+_METHOD_NAME = re.compile(r"[A-Z][a-z]\w+")
+_SUMMARY_END = re.compile(r"[.:;](?:\s|$)")
+
+
+def document(issuer: str = "") -> Schema:
+    """Return the document; `issuer` is who gives tokens out, in case that is known."""
+    schemas = Schemas(refs=_SCHEMAS)
+    unary = {path: method for path, method in PUBLIC_METHODS.items() if not method.streams}
+    # The gateway's own service comes first: it is what most agents need.
+    ordered = sorted(unary, key=lambda path: (not path.startswith(f"/{GATEWAY_SERVICE}/"), path))
+    paths = {path: {"post": _operation(unary[path], schemas)} for path in ordered}
+    found: Schema = {
+        "openapi": "3.1.0",
+        "info": {"title": "Skein", "version": VERSION, "description": _ABOUT, "license": _LICENSE},
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "servers": [{"url": "/"}],
+        "tags": list(_tags(ordered)),
+        "paths": paths,
+    }
+    error = _error(schemas)
+    _close(schemas, [described(method.response) for method in unary.values()])
+    found["components"] = {
+        "schemas": {**error, **dict(sorted(schemas.defs.items()))},
+        "parameters": _PARAMETERS,
+        "headers": _HEADERS,
+        "responses": {name: _refused(said) for name, said in _RESPONSES.items()},
+        "securitySchemes": _security_schemes(issuer),
+    }
+    return found
+
+
+def _close(schemas: Schemas, answers: Iterable[Descriptor]) -> None:
+    """Refuse unknown fields of what is in requests alone, as the servers do; an answer may get new fields."""
+    seen: set[str] = set()
+    waiting = [kind.full_name for kind in answers]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(_REFERENCE.findall(json.dumps(schemas.defs.get(name, {}))))
+    for name, schema in schemas.defs.items():
+        if name not in seen and schema["type"] == "object":
+            schema["additionalProperties"] = False
+
+
+_REFERENCE = re.compile(rf'"\$ref": "{_SCHEMAS}([^"]+)"')
+# What any call may be answered with, whatever its own comment says.
+_RESPONSES: Mapping[str, str] = {
+    "Error": "The call was refused, or failed.",
+    "Malformed": "INVALID_ARGUMENT: the request breaks a rule of its schema, or a header one of the protocol.",
+    "Unauthenticated": "UNAUTHENTICATED: the credential is missing, damaged, unknown, revoked or expired.",
+    "Forbidden": "PERMISSION_DENIED: the credential lacks what the call needs.",
+    "Unknown": "NOT_FOUND, TENANT_NOT_FOUND: the caller is in no such tenant.",
+    "Conflict": "ABORTED: the same was changed at the same moment; repeat the call.",
+    "Unread": "The body is neither JSON nor protobuf, or encoded.",
+    "TooMuch": "RESOURCE_EXHAUSTED: the request is too large, or the caller has no calls or room left.",
+    "Unavailable": "UNAVAILABLE: something that the call needs is away; repeat it later.",
+    "Late": "DEADLINE_EXCEEDED: the caller's time limit, or the cluster's own, is over.",
+}
+_LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+_PARAMETERS: Mapping[str, Schema] = {
+    "ConnectProtocolVersion": {
+        "name": codec.VERSION_HEADER,
+        "in": "header",
+        "description": "The version of the Connect protocol; may be left out.",
+        "schema": {"const": "1"},
+    },
+    "ConnectTimeoutMs": {
+        "name": codec.TIMEOUT_HEADER,
+        "in": "header",
+        "description": "How many milliseconds the caller waits: then the call ends, here and in the services behind.",
+        "schema": {"type": "string", "pattern": f"^{codec.TIMEOUT_PATTERN}$"},
+        "example": "5000",
+    },
+    "RequestId": {
+        "name": REQUEST_ID_KEY,
+        "in": "header",
+        "description": "What the cluster's logs and traces call this call; one is made up otherwise.",
+        "schema": {"type": "string"},
+    },
+    "AgentId": {
+        "name": CLAIMED_AGENT_KEY,
+        "in": "header",
+        "description": "The agent that the caller says it works for: a claim, for the access log alone.",
+        "schema": {"type": "string", "maxLength": 255},
+    },
+    "SessionId": {
+        "name": CLAIMED_SESSION_KEY,
+        "in": "header",
+        "description": "The session that the caller says it works in: a claim, for the access log alone.",
+        "schema": {"type": "string", "maxLength": 255},
+    },
+    "TenantId": {
+        "name": TENANT_KEY,
+        "in": "header",
+        "description": "The tenant to act in, for people and operators. Keys of a tenant leave it out.",
+        "schema": {"type": "string", "anyOf": [{"format": "uuid"}, {"const": ""}]},
+    },
+}
+# What calls of a tenant take beside.
+_OF_TENANT = ("TenantId", "AgentId", "SessionId")
+_HEADERS: Mapping[str, Schema] = {
+    "RequestId": {"description": "What the cluster's logs call this call.", "schema": {"type": "string"}},
+    "RetryAfter": {"description": "Seconds to wait, where waiting helps.", "schema": {"type": "string"}},
+    "Challenge": {"description": "Where tokens come from (RFC 6750, RFC 9728).", "schema": {"type": "string"}},
+}
+
+
+def _tags(paths: Iterable[str]) -> Iterator[Schema]:
+    for service in dict.fromkeys(path.split("/")[1] for path in paths):
+        yield {"name": service.rpartition(".")[2], "description": comments().get(service, "")}
+
+
+def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
+    service, name = method.path.strip("/").split("/")
+    said = comments().get(f"{service}.{name}", "")
+    rule = RULES[method.path]
+    tag = service.rpartition(".")[2]
+    content: Schema = {"schema": schemas.reference(described(method.request))}
+    if method.path in EXAMPLES:
+        content["example"] = EXAMPLES[method.path]
+    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.tenant else [])]
+    answer = {codec.JSON: {"schema": schemas.reference(described(method.response))}, codec.PROTO: {}}
+    headers = {REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"}}
+    return {
+        "operationId": f"{tag}_{name}",
+        "tags": [tag],
+        "summary": _summary(name, said),
+        "description": "\n\n".join(part for part in (said, _needs(rule)) if part),
+        "security": _security(rule),
+        "parameters": [{"$ref": f"#/components/parameters/{parameter}"} for parameter in parameters],
+        "requestBody": {"required": True, "content": {codec.JSON: content, codec.PROTO: {}}},
+        "responses": {
+            "200": {"description": f"A {method.response.DESCRIPTOR.name}.", "headers": headers, "content": answer},
+            **_responses(rule, _refusals(service, said)),
+            "default": {"$ref": "#/components/responses/Error"},
+        },
+    }
+
+
+def _responses(rule: Rule, own: Mapping[str, Sequence[str]]) -> Schema:
+    """Return the refusals of one method by HTTP status: its own, and those that any call of its kind may get."""
+    general = {"400": "Malformed", "409": "Conflict", "415": "Unread", "429": "TooMuch"}
+    general |= {"503": "Unavailable", "504": "Late"}
+    if not rule.public:
+        general |= {"401": "Unauthenticated", "403": "Forbidden"}
+    if rule.tenant:
+        general["404"] = "Unknown"
+    found = {status: {"$ref": f"#/components/responses/{name}"} for status, name in general.items()}
+    for status, lines in own.items():
+        before = [f"- {_RESPONSES[general[status]]}"] if status in general else []
+        found[status] = _refused("\n".join([*before, *lines]))
+    return dict(sorted(found.items()))
+
+
+def _summary(name: str, said: str) -> str:
+    """Return the first clause of a comment, or the method's name in words."""
+    text = " ".join(said.split())
+    end = _SUMMARY_END.search(text)
+    found = text[: end.start()] if end else text
+    return found or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+
+
+def _needs(rule: Rule) -> str:
+    if rule.public:
+        return "Open to anybody."
+    if rule.permission is None:
+        return "Needs any credential."
+    return f"Needs the permission `{rule.permission}`."
+
+
+def _security(rule: Rule) -> list[Schema]:
+    if rule.public:
+        return []
+    if rule.permission is None:
+        return [{"bearer": []}, {"oauth": []}]
+    # What no application can be given is for keys of operators and for people who signed in themselves.
+    return [{"bearer": []}, *([{"oauth": [rule.permission]}] if rule.permission in MEANINGS else [])]
+
+
+def _refusals(service: str, said: str) -> dict[str, list[str]]:
+    """Return what a comment says of errors, by HTTP status; an error "as" another method's brings that method's."""
+    found: dict[str, list[str]] = {}
+    for line in _errors(said):
+        error, like = _ERROR.match(line), _LIKE.match(line)
+        if error and error[1] in grpc.StatusCode.__members__:
+            status = str(codec.http_status(grpc.StatusCode[error[1]]))
+            found.setdefault(status, []).append(f"- {line}")
+        elif like:
+            for name in _METHOD_NAME.findall(like[1]):
+                for status, lines in _refusals(service, _comment(service, name)).items():
+                    known = found.setdefault(status, [])
+                    known.extend(line for line in lines if line not in known)
+    return found
+
+
+def _comment(service: str, name: str) -> str:
+    """Return the comment of a method, of the same service where several have one of that name."""
+    named = [path for path in PUBLIC_METHODS if path.endswith(f"/{name}")]
+    best = sorted(named, key=lambda path: not path.startswith(f"/{service}/"))[:1]
+    return "".join(comments().get(path.strip("/").replace("/", "."), "") for path in best)
+
+
+def _errors(said: str) -> Iterator[str]:
+    """Yield the entries of the list below "Errors:", each as one line."""
+    listed = said.partition("Errors:\n")[2].partition("\n\n")[0]
+    for entry in re.split(r"^- ", listed, flags=re.MULTILINE):
+        if entry.strip():
+            yield " ".join(entry.split())
+
+
+def _refused(description: str) -> Schema:
+    headers = {
+        REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"},
+        "retry-after": {"$ref": "#/components/headers/RetryAfter"},
+        "www-authenticate": {"$ref": "#/components/headers/Challenge"},
+    }
+    content = {codec.JSON: {"schema": {"$ref": f"{_SCHEMAS}ConnectError"}}}
+    return {"description": description, "headers": headers, "content": content}
+
+
+def _error(schemas: Schemas) -> dict[str, Schema]:
+    """Return what errors look like: the protocol's form, and the details that Skein sends."""
+    values = errors_pb2.ErrorReason.DESCRIPTOR.values
+    name, prefix = errors_pb2.ErrorReason.DESCRIPTOR.full_name, "ERROR_REASON_"
+    reasons = {value.name.removeprefix(prefix): comments().get(f"{name}.{value.name}", "") for value in values[1:]}
+    told = "\n".join(f"- {reason}: {' '.join(said.split())}" for reason, said in reasons.items())
+    return {
+        "ConnectError": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "enum": codec.error_codes()},
+                "message": {"type": "string", "description": "For a person: what is wrong, and what to do."},
+                "details": {"type": "array", "items": {"$ref": f"{_SCHEMAS}ConnectErrorDetail"}},
+            },
+            "required": ["code"],
+        },
+        "ConnectErrorDetail": {
+            "type": "object",
+            "properties": {
+                "type": {"type": "string", "description": "The name of the detail's message."},
+                "value": {"type": "string", "description": "The message's bytes as base64, without padding."},
+                "debug": {"description": "The message as JSON."},
+            },
+            "required": ["type", "value"],
+            "oneOf": [
+                _detail(error_details_pb2.ErrorInfo.DESCRIPTOR.full_name, {"$ref": f"{_SCHEMAS}ErrorInfo"}),
+                *(
+                    _detail(kind.DESCRIPTOR.full_name, schemas.reference(described(kind)))
+                    for kind in (error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
+                ),
+            ],
+        },
+        "ErrorInfo": {
+            "type": "object",
+            "properties": {
+                "reason": {"$ref": f"{_SCHEMAS}ErrorReason"},
+                "domain": {"const": "skein"},
+                "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+            "required": ["reason", "domain"],
+        },
+        "ErrorReason": {"type": "string", "enum": list(reasons), "description": told},
+    }
+
+
+def _detail(name: str, debug: Schema) -> Schema:
+    return {"properties": {"type": {"const": name}, "debug": debug}}
+
+
+def _security_schemes(issuer: str) -> dict[str, Schema]:
+    token = {"tokenUrl": f"{issuer}/token", "refreshUrl": f"{issuer}/token", "scopes": dict(MEANINGS)}
+    return {
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key, an access token, or the access token of a person who signed in.",
+        },
+        "oauth": {
+            "type": "oauth2",
+            "description": "OAuth 2.1 with PKCE; see /.well-known/oauth-authorization-server.",
+            "flows": {
+                "authorizationCode": {"authorizationUrl": f"{issuer}/authorize", **token},
+                "clientCredentials": token,
+            },
+        },
+    }

@@ -1,0 +1,1 @@
+"""Rate limits: token buckets leased from tenancy and spent locally."""

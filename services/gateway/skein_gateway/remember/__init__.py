@@ -1,0 +1,1 @@
+"""Remember: memories and messages stored under one request id."""

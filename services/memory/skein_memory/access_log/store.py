@@ -1,0 +1,45 @@
+"""The access log in the database, to be read; it is written by the kit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessQuestion:
+    """Which accesses are asked for; None does not restrict."""
+
+    from_id: UUID
+    before_id: UUID
+    memory_id: UUID | None
+    session_id: str | None
+    agent_id: str | None
+    claimed_agent_id: str | None
+    claimed_session_id: str | None
+    operation: str | None
+    failed_only: bool
+
+
+class AccessLogStore(Store):
+    """Reads the access log."""
+
+    async def list_accesses(self, tenant_id: UUID, question: AccessQuestion, *, count: int) -> list[asyncpg.Record]:
+        """Read up to `count` accesses, newest first."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(question))
+
+    async def drop_before(self, before: datetime) -> int:
+        """Remove the months of all tenants' logs that end before a time; return how many."""
+        async with self._database.shared() as tx:
+            dropped: int = await tx.value(QUERIES["drop_access_log"], before=before)
+        return dropped

@@ -1,0 +1,1 @@
+"""Aliases: memories that are other names for a canonical memory."""

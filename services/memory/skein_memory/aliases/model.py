@@ -1,0 +1,82 @@
+"""Memories that are other names for what another memory stands for. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from skein_memory.storable_text import must_be_storable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein.memory.v1 import curation_pb2 as pb
+    from skein_kit.rpc.row_times import RowTimes
+
+DEFAULT_CONFIDENCE = 0.9
+# Aliases of an alias that follow it in one call.
+MOST_MOVED = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alias:
+    """One memory as another name for what a second one stands for; that one is no alias itself."""
+
+    alias_memory_id: UUID
+    canonical_memory_id: UUID
+    confidence: float
+    note: str | None
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+    updated_by: str
+
+    def moved(self, canonical_id: UUID, *, at: datetime, by: str) -> Alias:
+        """Return its next revision, for another memory."""
+        return replace(
+            self, canonical_memory_id=canonical_id, revision=self.revision + 1, update_time=at, updated_by=by
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AliasDraft:
+    """What a caller says of two memories, named by id or external id."""
+
+    alias_name: str
+    canonical_name: str
+    confidence: float
+    note: str | None
+    archive: bool
+    # None: it is said now.
+    times: RowTimes | None = None
+
+    @classmethod
+    def of(cls, request: pb.ResolveEntityRequest, times: RowTimes | None = None) -> Self:
+        """Read a caller's message."""
+        must_be_storable([("note", request.note)], [])
+        return cls(
+            alias_name=request.alias_memory_id,
+            canonical_name=request.canonical_memory_id,
+            confidence=request.confidence if request.HasField("confidence") else DEFAULT_CONFIDENCE,
+            note=request.note or None,
+            archive=request.archive_alias,
+            times=times,
+        )
+
+    def after(
+        self, before: Alias | None, last: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str
+    ) -> Alias:
+        """Return the alias from now on; `last` is the number of the last earlier state that is kept."""
+        return Alias(
+            alias_memory_id=alias_id,
+            canonical_memory_id=canonical_id,
+            confidence=self.confidence,
+            note=self.note,
+            revision=(last if before is None else before.revision) + 1,
+            create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
+            update_time=self.times.update_time if self.times else at,
+            created_by=by if before is None else before.created_by,
+            updated_by=by,
+        )

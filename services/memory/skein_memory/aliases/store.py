@@ -1,0 +1,212 @@
+"""Aliases in the database: each names what it stands for directly, and one transaction at a time changes a tenant's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.database.transactions import refusing
+from skein_memory.aliases.model import MOST_MOVED, Alias
+from skein_memory.curation import model as curation
+from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.events.writer import Former
+from skein_memory.memories import names
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.aliases.model import AliasDraft
+
+Response = TypeVar("Response", bound=Message)
+
+_KIND = "alias"
+_FIRST = UUID(int=0)
+# Purged while the alias was being said.
+_GONE = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
+
+
+class AliasStore(Store):
+    """Reads and writes aliases."""
+
+    async def resolve_entity(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        draft: AliasDraft,
+        respond: Callable[[Alias, int], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Say what a memory stands for; its own aliases follow. Or return the request's first answer.
+
+        `respond` learns how many followed. Raises MemoryNotFound, AliasCycle and AliasesTooMany.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            # Taken before any memory is locked, by everybody who changes aliases.
+            await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+            alias_id, canonical_id = await _both(tx, tenant_id, draft, at=at)
+            if alias_id == canonical_id:
+                raise AliasToItself
+            known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
+            root = known[canonical_id].canonical_memory_id if canonical_id in known else canonical_id
+            if alias_id == root:
+                raise AliasCycle
+            followers = await _followers(tx, tenant_id, alias_id)
+            before = known.get(alias_id)
+            last = 0 if before else await writer.last_kept(tx, tenant_id, _KIND, str(alias_id))
+            after = draft.after(before, last, alias_id, root, at=at, by=by)
+            changes = [(before, after), *((one, one.moved(root, at=at, by=by)) for one in followers)]
+            await writer.keep(tx, tenant_id, [former(was, at) for was, _ in changes if was is not None])
+            with refusing(_GONE):
+                for _, alias in changes:
+                    await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
+            told = [_event("memory_entity_resolved", alias) for _, alias in changes]
+            await writer.record(tx, tenant_id, told, at=at, by=by)
+            if draft.archive:
+                await _archive(tx, tenant_id, alias_id, at=at, by=by)
+            response = respond(after, len(followers))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
+        """Return what a memory stands for, and the alias that says so, if it is one. Raises MemoryNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await _canonical(tx, tenant_id, name, at=at)
+
+    async def list_aliases(
+        self, tenant_id: UUID, name: str, *, after: UUID | None, count: int, at: datetime
+    ) -> list[Alias]:
+        """Read up to `count` aliases of what a memory stands for, of all without a name, from the one after `after` on.
+
+        Aliases of expired memories are left out. Raises MemoryNotFound.
+        """
+        values: dict[str, object] = {"tenant_id": tenant_id, "after": after or _FIRST, "count": count}
+        query = QUERIES["list_aliases"]
+        async with self._database.tenant(tenant_id) as tx:
+            if name:
+                canonical_id, _ = await _canonical(tx, tenant_id, name, at=at)
+                query, values = QUERIES["list_aliases_of"], {**values, "canonical_memory_id": canonical_id}
+            found: list[Alias] = []
+            while len(found) < count:
+                aliases = [Alias(**dict(row)) for row in await tx.rows(query, **values)]
+                found += await _visible(tx, tenant_id, aliases, at=at)
+                if len(aliases) < count:
+                    break
+                values["after"] = aliases[-1].alias_memory_id
+        return found[:count]
+
+    async def remove_alias(
+        self, tenant_id: UUID, once: Once, name: str, response: Message, *, at: datetime, by: str
+    ) -> None:
+        """Let a memory stand for itself again, once for each request. Raises AliasNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
+            await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+            found = await names.read(tx, QUERIES["find_memories"], tenant_id, [name])
+            known = await _aliases(tx, tenant_id, [row["memory_id"] for row in found.values()])
+            if not known:
+                raise AliasNotFound
+            (alias,) = known.values()
+            await writer.keep(tx, tenant_id, [former(alias, at)])
+            await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=alias.alias_memory_id)
+            await writer.record(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
+
+
+async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
+    wanted = [draft.alias_name, draft.canonical_name]
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    if not found.keys() >= set(wanted):
+        raise MemoryNotFound
+    return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
+
+
+async def _aliases(tx: Transaction, tenant_id: UUID, memory_ids: list[UUID]) -> dict[UUID, Alias]:
+    rows = await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=memory_ids)
+    return {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
+
+
+async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[Alias]:
+    rows = await tx.rows(
+        QUERIES["list_aliases_of"],
+        tenant_id=tenant_id,
+        canonical_memory_id=memory_id,
+        after=_FIRST,
+        count=MOST_MOVED + 1,
+    )
+    if len(rows) > MOST_MOVED:
+        raise AliasesTooMany(limit=MOST_MOVED)
+    return [Alias(**dict(row)) for row in rows]
+
+
+async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
+    """Leave out aliases of expired memories."""
+    ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
+    if not ends:
+        return []
+    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+    expired = {row["memory_id"] for row in rows}
+    return [one for one in aliases if expired.isdisjoint({one.alias_memory_id, one.canonical_memory_id})]
+
+
+async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
+    if name not in found:
+        raise MemoryNotFound
+    memory_id: UUID = found[name]["memory_id"]
+    known = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
+    alias = next(iter(known), None)
+    return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)
+
+
+async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
+    before = (await entries.locked_all(tx, tenant_id, [memory_id]))[memory_id]
+    after = curation.archived(before, at=at, by=by)
+    if after is not before:
+        await entries.replace(tx, tenant_id, before, after, at=at, event="memory_archived")
+
+
+def former(before: Alias, until: datetime) -> Former:
+    """Return what is kept of it when it changes or goes."""
+    said = {
+        "canonical_memory_id": str(before.canonical_memory_id),
+        "confidence": before.confidence,
+        "note": before.note,
+    }
+    return Former(
+        kind=_KIND,
+        item_id=str(before.alias_memory_id),
+        revision=before.revision,
+        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        from_time=before.update_time,
+        until_time=until,
+        changed_by=before.updated_by,
+        memory_id=before.alias_memory_id,
+        other_memory_id=before.canonical_memory_id,
+    )
+
+
+def _event(kind: str, alias: Alias) -> Event:
+    return Event(
+        type=kind,
+        entity_type=_KIND,
+        entity_id=str(alias.alias_memory_id),
+        summary=f"alias {kind.removeprefix('memory_entity_')}",
+        payload={"canonical_memory_id": str(alias.canonical_memory_id), "revision": alias.revision},
+    )

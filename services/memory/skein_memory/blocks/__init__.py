@@ -1,0 +1,1 @@
+"""Blocks of core memory that agents carry in every prompt."""

@@ -1,0 +1,184 @@
+"""Blocks of core memory and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.ids import new_id
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import json_of
+from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
+from skein_memory.storable_text import must_be_storable
+
+if TYPE_CHECKING:
+    from skein.memory.v1 import blocks_pb2 as pb
+
+# The most characters of a value, whatever its label, unless the block says otherwise.
+DEFAULT_LIMIT = 2000
+NEARLY_FULL = 0.9
+# Blocks of one agent about one person, or about nobody.
+MOST_OF_AN_AGENT = 100
+_TEXTS = ("label", "value", "description", "template_name", "subject_id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockDraft:
+    """What a caller says of a block: checked, with the defaults filled in. `metadata` is JSON text."""
+
+    label: str
+    value: str
+    max_characters: int
+    description: str | None
+    read_only: bool
+    is_template: bool
+    template_name: str | None
+    # Empty: about nobody in particular.
+    subject_id: str
+    metadata: str | None
+
+    @classmethod
+    def of(cls, block: pb.Block) -> Self:
+        """Read a caller's message."""
+        return cls(
+            label=block.label,
+            value=block.value,
+            max_characters=block.limit or DEFAULT_LIMIT,
+            description=block.description or None,
+            read_only=block.read_only,
+            is_template=block.is_template,
+            template_name=block.template_name or None,
+            subject_id=block.subject_id,
+            metadata=json_of(block, "metadata"),
+        ).checked()
+
+    def saying(self, value: str) -> Self:
+        """Return it with another value."""
+        return replace(self, value=value).checked()
+
+    def checked(self) -> Self:
+        """Return it if it obeys the rules."""
+        must_be_storable([(name, getattr(self, name)) for name in _TEXTS], [("metadata", self.metadata)])
+        if not self.label or self.label != self.label.strip() or not self.label.isprintable():
+            raise FieldInvalid(
+                violations=[("label", "must have 1 to 50 characters, in one line, without spaces around")]
+            )
+        if len(self.value) > self.max_characters:
+            raise BlockTooLong(limit=self.max_characters, length=len(self.value))
+        return self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A block: what was said of it, and what the service recorded."""
+
+    block_id: str
+    draft: BlockDraft
+    revision: int
+    create_time: datetime
+    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
+    update_time: datetime
+    record_time: datetime
+    delete_time: datetime | None
+    created_by: str
+    updated_by: str
+
+    @classmethod
+    def made(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
+        """Return a new block, with an id of its own unless the caller chose one."""
+        must_be_storable([("block_id", block_id)], [])
+        return cls(
+            block_id=block_id or str(new_id(at)),
+            draft=draft,
+            revision=1,
+            create_time=at,
+            update_time=at,
+            record_time=at,
+            delete_time=None,
+            created_by=by,
+            updated_by=by,
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """Say whether it is not deleted."""
+        return self.delete_time is None
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Say whether it has little room left."""
+        return len(self.draft.value) >= NEARLY_FULL * self.draft.max_characters
+
+    def revised(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
+        """Return its next revision, which says `draft`. Raises BlockReadOnly.
+
+        What a read-only block says changes only together with its being read-only.
+        """
+        if self.draft.read_only and draft.read_only and self.draft.value != draft.value:
+            raise BlockReadOnly
+        return self._next(at, by, draft=draft)
+
+    def written(self, value: str, *, at: datetime, by: str) -> Block:
+        """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
+        self.must_be_writable()
+        return self.revised(self.draft.saying(value), at=at, by=by)
+
+    def deleted(self, *, at: datetime, by: str) -> Block:
+        """Return its next revision, deleted."""
+        return self._next(at, by, delete_time=at)
+
+    def restored(self, *, at: datetime, by: str) -> Block:
+        """Return its next revision, no longer deleted."""
+        return self._next(at, by, delete_time=None)
+
+    def _next(self, at: datetime, by: str, **changes: Any) -> Block:
+        return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
+
+    def must_be(self, revision: int) -> None:
+        """Refuse a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
+        if not self.is_active:
+            raise BlockNotFound
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
+    def must_be_writable(self) -> None:
+        """Refuse to write into a read-only block."""
+        if self.draft.read_only:
+            raise BlockReadOnly
+
+    @property
+    def state(self) -> str:
+        """Return what it says as JSON text, for its history."""
+        said = asdict(self.draft)
+        said["metadata"] = None if self.draft.metadata is None else exact.loads(self.draft.metadata)
+        record: dict[str, object] = {"create_time": self.create_time, "update_time": self.update_time}
+        record |= {"created_by": self.created_by, "updated_by": self.updated_by}
+        if self.delete_time is not None:
+            record["delete_time"] = self.delete_time
+        return exact.dumps({**said, **{name: _text(value) for name, value in record.items()}})
+
+
+def former(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
+    """Read what a block was from its history; an older version kept no update_time beside the record_time."""
+    said = exact.loads(state)
+    if said["metadata"] is not None:
+        said["metadata"] = exact.dumps(said["metadata"])
+    delete_time = said.get("delete_time")
+    return Block(
+        block_id=block_id,
+        draft=BlockDraft(**{field.name: said[field.name] for field in fields(BlockDraft)}),
+        revision=revision,
+        create_time=datetime.fromisoformat(said["create_time"]),
+        update_time=datetime.fromisoformat(said["update_time"]) if "update_time" in said else record_time,
+        record_time=record_time,
+        delete_time=None if delete_time is None else datetime.fromisoformat(delete_time),
+        created_by=said["created_by"],
+        updated_by=said["updated_by"],
+    )
+
+
+def _text(value: object) -> str:
+    """Write a time as JSON has it."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

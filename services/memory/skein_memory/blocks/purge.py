@@ -1,0 +1,99 @@
+"""Blocks removed for good, one or those of a person with the memories: what they say, said before, and every copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import blocks_pb2
+from skein_kit.idempotency.store import LIFETIME
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.queries import QUERIES
+from skein_memory.tombstones import store as tombstones
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+
+
+async def of_subject(
+    tx: Transaction, tenant_id: UUID, subject_id: str, *, after: str, count: int
+) -> tuple[list[str], str | None]:
+    """Return blocks that are about a person or were, in the order of their ids, and where to go on."""
+    rows = await tx.rows(
+        QUERIES["find_blocks_of_subject"],
+        tenant_id=tenant_id,
+        subject_id=subject_id,
+        after_id=after,
+        count=count + 1,
+    )
+    ids: list[str] = [row["block_id"] for row in rows[:count]]
+    return ids, ids[-1] if len(rows) > count else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasedBlocks:
+    """Which blocks went, how many of them were not deleted before, and how many rows by table."""
+
+    block_ids: list[str]
+    active_count: int
+    counts: Mapping[str, int]
+
+
+async def erase(
+    tx: Transaction,
+    tenant_id: UUID,
+    subject_id: str | None,
+    block_ids: Sequence[str],
+    receipt_id: UUID,
+    *,
+    at: datetime,
+    by: str,
+) -> ErasedBlocks:
+    """Remove those of some blocks that are about a person, and of the others what they said while they were.
+
+    Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
+    """
+    # Whoever copies blocks into a snapshot holds them: afterwards each copy that is being made is there to be removed.
+    held = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
+    about = [row for row in held if subject_id is None or row["subject_id"] == subject_id]
+    own: list[str] = [row["block_id"] for row in about]
+    named = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
+    removed = {
+        "memory.revisions": await tx.execute(
+            QUERIES["erase_block_revisions"], own_ids=own, subject_id=subject_id or "", **named
+        ),
+        "memory.snapshot_items": await tx.execute(QUERIES["erase_block_copies"], **named),
+        "memory.requests": await tx.execute(
+            QUERIES["empty_block_answers"],
+            tenant_id=tenant_id,
+            since_time=at - LIFETIME,
+            # As an answer begins to name a block.
+            names=[blocks_pb2.Block(block_id=block_id).SerializeToString() for block_id in block_ids],
+        ),
+    }
+    if own:
+        await tombstones.write_blocks(tx, tenant_id, own, at=at)
+        gone = {"tenant_id": tenant_id, "block_ids": own}
+        removed["memory.block_agents"] = await tx.execute(QUERIES["erase_block_agents"], **gone)
+        removed["memory.blocks"] = await tx.execute(QUERIES["erase_blocks"], **gone)
+        await writer.record(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
+    return ErasedBlocks(
+        block_ids=own,
+        active_count=sum(row["is_active"] for row in about),
+        counts={table: count for table, count in removed.items() if count},
+    )
+
+
+def _purged(block_id: str, receipt_id: UUID) -> Event:
+    return Event(
+        type="block_purged",
+        entity_type="block",
+        entity_id=block_id,
+        summary="block purged",
+        payload={"receipt_id": str(receipt_id)},
+    )

@@ -1,0 +1,363 @@
+"""Blocks: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein.memory.v1 import blocks_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import Once
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import page_size, read_token, write_token
+from skein_kit.rpc.row_times import RowTimes
+from skein_kit.rpc.well_known_types import masked, merge_masked, time
+from skein_memory.blocks import text as block_text
+from skein_memory.blocks.model import Block, BlockDraft
+from skein_memory.erasure.rpc import receipt_of
+from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
+from skein_memory.memories import convert as wire
+from skein_memory.memories.model import speaking_of
+from skein_memory.page_builder import Answer
+from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.identity.identity_token import Caller
+
+Response = TypeVar("Response", bound=Message)
+
+UPDATABLE = frozenset(
+    {
+        "label", "value", "limit", "description", "read_only", "is_template", "template_name", "subject_id", "metadata",
+    }
+)  # fmt: skip
+# Digits of the highest revision.
+_MAX_DIGITS = 18
+
+
+class BlockRpcs(Rpcs):
+    """Storing, changing, sharing and compiling blocks."""
+
+    async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
+        who, at = caller(context), now()
+        with speaking_of("block"):
+            block = Block.made(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
+            times = RowTimes.of(request.block, who, at, keep_times=request.keep_times)
+            block = replace(block, create_time=times.create_time, update_time=times.update_time)
+        created = await self._parts.blocks.create_block(
+            who.tenant(),
+            Once.of(who, request),
+            lambda _template: block,
+            lambda block: pb.CreateBlockResponse(block=wire.block(block)),
+            agent_id=request.agent_id,
+        )
+        return pb.CreateBlockResponse.FromString(created) if isinstance(created, bytes) else created
+
+    async def CreateBlockFromTemplate(
+        self, request: pb.CreateBlockFromTemplateRequest, context: Context
+    ) -> pb.CreateBlockFromTemplateResponse:
+        who, at = caller(context), now()
+
+        def make(template: Block | None) -> Block:
+            if template is None or not template.is_active or not template.draft.is_template:
+                raise BlockTemplateNotFound
+            said = _of_template(template, request)
+            with speaking_of("block"):
+                return Block.made(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
+
+        created = await self._parts.blocks.create_block(
+            who.tenant(),
+            Once.of(who, request),
+            make,
+            lambda block: pb.CreateBlockFromTemplateResponse(block=wire.block(block)),
+            agent_id=request.agent_id,
+            template_id=request.template_block_id,
+        )
+        return pb.CreateBlockFromTemplateResponse.FromString(created) if isinstance(created, bytes) else created
+
+    async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
+        block = await self._parts.blocks.get_block(caller(context).tenant(), request.block_id)
+        if block is None or not (block.is_active or request.show_deleted):
+            raise BlockNotFound
+        return pb.GetBlockResponse(block=wire.block(block))
+
+    async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
+        tenant_id = caller(context).tenant()
+
+        async def read(after: str, count: int) -> list[Block]:
+            return await self._parts.blocks.list_blocks(
+                tenant_id,
+                after=after,
+                count=count,
+                label=request.label or None,
+                subject_id=request.subject_id or None,
+                template_name=request.template_name or None,
+                is_template=request.is_template if request.HasField("is_template") else None,
+                show_deleted=request.show_deleted,
+            )
+
+        blocks, token = await _page(request, tenant_id, read)
+        return pb.ListBlocksResponse(blocks=blocks, next_page_token=token)
+
+    async def UpdateBlock(self, request: pb.UpdateBlockRequest, context: Context) -> pb.UpdateBlockResponse:
+        who, at = caller(context), now()
+        if not request.block.block_id:
+            raise FieldInvalid(violations=[("block.block_id", "must name the block")])
+        if not request.update_mask.paths:
+            raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
+        masked(request.update_mask, UPDATABLE)
+
+        def change(block: Block) -> Block:
+            block.must_be(request.block.revision)
+            said = wire.block(block)
+            merge_masked(request.update_mask, request.block, said)
+            with speaking_of("block"):
+                draft = BlockDraft.of(said)
+            return block.revised(draft, at=at, by=who.principal)
+
+        return await self._changed(who, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)
+
+    async def DeleteBlock(self, request: pb.DeleteBlockRequest, context: Context) -> pb.DeleteBlockResponse:
+        who, at = caller(context), now()
+
+        def change(block: Block) -> Block:
+            block.must_be(request.revision)
+            return block.deleted(at=at, by=who.principal)
+
+        return await self._changed(
+            who, request, request.block_id, change, pb.DeleteBlockResponse, at=at, event="block_deleted"
+        )
+
+    async def RestoreBlock(self, request: pb.RestoreBlockRequest, context: Context) -> pb.RestoreBlockResponse:
+        who, at = caller(context), now()
+
+        def change(block: Block) -> Block:
+            return block if block.is_active else block.restored(at=at, by=who.principal)
+
+        return await self._changed(
+            who, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
+        )
+
+    async def PurgeBlock(self, request: pb.PurgeBlockRequest, context: Context) -> pb.PurgeBlockResponse:
+        who, at = caller(context), now()
+        done = await self._parts.erasing.purge_block(
+            who.tenant(),
+            Once.of(who, request),
+            request.block_id,
+            lambda receipt: pb.PurgeBlockResponse(receipt=receipt_of(receipt)),
+            at=at,
+            by=who.principal,
+            dry_run=request.dry_run,
+        )
+        return pb.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
+
+    async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
+        def value(before: str) -> str:
+            return block_text.appended(before, request.text)
+
+        return await self._written(request, context, value, pb.AppendToBlockResponse)
+
+    async def ReplaceInBlock(self, request: pb.ReplaceInBlockRequest, context: Context) -> pb.ReplaceInBlockResponse:
+        def value(before: str) -> str:
+            return block_text.replaced(before, request.old_text, request.new_text)
+
+        return await self._written(request, context, value, pb.ReplaceInBlockResponse)
+
+    async def InsertIntoBlock(self, request: pb.InsertIntoBlockRequest, context: Context) -> pb.InsertIntoBlockResponse:
+        def value(before: str) -> str:
+            return block_text.inserted(before, request.text, request.line if request.HasField("line") else None)
+
+        return await self._written(request, context, value, pb.InsertIntoBlockResponse)
+
+    async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
+        who, response = caller(context), pb.AttachBlockResponse()
+        once = Once.of(who, request)
+        await self._parts.blocks.attach_block(
+            who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
+        )
+        return response
+
+    async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
+        who, response = caller(context), pb.DetachBlockResponse()
+        once = Once.of(who, request)
+        await self._parts.blocks.detach_block(
+            who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
+        )
+        return response
+
+    async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
+        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        agents = await self._parts.blocks.list_block_agents(
+            tenant_id, request.block_id, after=_place(request, tenant_id), count=size + 1
+        )
+        page = [
+            pb.BlockAgent(agent_id=agent_id, attach_time=time(since), attached_by=by)
+            for agent_id, since, by in agents[:size]
+        ]
+        more = len(agents) > size
+        return pb.ListBlockAgentsResponse(
+            agents=page, next_page_token=write_token([page[-1].agent_id], tenant_id, request) if more else ""
+        )
+
+    async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
+        tenant_id = caller(context).tenant()
+        # The empty text is nobody, None is anybody.
+        subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
+
+        async def read(after: str, count: int) -> list[Block]:
+            return await self._parts.blocks.list_agent_blocks(
+                tenant_id, request.agent_id, subject_id, after=after, count=count
+            )
+
+        blocks, token = await _page(request, tenant_id, read)
+        return pb.ListAgentBlocksResponse(blocks=blocks, next_page_token=token)
+
+    async def CompileBlocks(self, request: pb.CompileBlocksRequest, context: Context) -> pb.CompileBlocksResponse:
+        blocks = await self._parts.blocks.prompt_blocks(
+            caller(context).tenant(), request.agent_id, request.subject_id, list(request.labels)
+        )
+        blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
+        text = block_text.rendered(blocks, request.variables)
+        return pb.CompileBlocksResponse(
+            text=text,
+            character_count=len(text),
+            block_ids=[block.block_id for block in blocks],
+            nearly_full_block_ids=[block.block_id for block in blocks if block.is_nearly_full],
+        )
+
+    async def ListBlockRevisions(
+        self, request: pb.ListBlockRevisionsRequest, context: Context
+    ) -> pb.ListBlockRevisionsResponse:
+        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        place = _place(request, tenant_id)
+        if place and not (place.isdecimal() and len(place) <= _MAX_DIGITS):
+            raise PageTokenInvalid
+        before, more = int(place) if place else None, True
+        answer = Answer[pb.BlockRevision]()
+        while more and len(answer.items) < size and not answer.is_full:
+            count = answer.portion(size - len(answer.items))
+            rows = await self._parts.blocks.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
+            more = answer.take(_revision(*row) for row in rows[:count]) < len(rows)
+            before = rows[:count][-1][0].revision if rows else None
+        page = answer.items
+        token = write_token([str(page[-1].block.revision)], tenant_id, request) if more else ""
+        return pb.ListBlockRevisionsResponse(revisions=page, next_page_token=token)
+
+    async def RevertBlock(self, request: pb.RevertBlockRequest, context: Context) -> pb.RevertBlockResponse:
+        who, at = caller(context), now()
+
+        def change(block: Block, draft: BlockDraft) -> Block:
+            block.must_be(request.revision)
+            block.must_be_writable()
+            return block.revised(draft, at=at, by=who.principal)
+
+        reverted = await self._parts.blocks.revert_block(
+            who.tenant(),
+            Once.of(who, request),
+            request.block_id,
+            request.to_revision,
+            change,
+            lambda block: pb.RevertBlockResponse(block=wire.block(block)),
+            at=at,
+            by=who.principal,
+        )
+        return pb.RevertBlockResponse.FromString(reverted) if isinstance(reverted, bytes) else reverted
+
+    async def _written(
+        self,
+        request: pb.AppendToBlockRequest | pb.ReplaceInBlockRequest | pb.InsertIntoBlockRequest,
+        context: Context,
+        value: Callable[[str], str],
+        response: type[Response],
+    ) -> Response:
+        """Change what a block says, and nothing else of it."""
+        who, at = caller(context), now()
+
+        def change(block: Block) -> Block:
+            block.must_be(request.revision)
+            block.must_be_writable()
+            return block.written(value(block.draft.value), at=at, by=who.principal)
+
+        return await self._changed(who, request, request.block_id, change, response, at=at)
+
+    async def _changed(
+        self,
+        who: Caller,
+        request: Message,
+        block_id: str,
+        change: Callable[[Block], Block],
+        kind: type[Response],
+        *,
+        at: datetime,
+        event: str = "block_updated",
+    ) -> Response:
+        def respond(block: Block) -> Response:
+            response = kind()
+            if "block" in kind.DESCRIPTOR.fields_by_name:
+                response.block.CopyFrom(wire.block(block))  # type: ignore[attr-defined]  # As just seen.
+            return response
+
+        changed = await self._parts.blocks.change_block(
+            who.tenant(), Once.of(who, request), block_id, change, respond, at=at, by=who.principal, event=event
+        )
+        return kind.FromString(changed) if isinstance(changed, bytes) else changed
+
+
+async def _page(
+    request: pb.ListBlocksRequest | pb.ListAgentBlocksRequest,
+    tenant_id: UUID,
+    read: Callable[[str, int], Awaitable[list[Block]]],
+) -> tuple[list[pb.Block], str]:
+    """Read a page in portions that fit the answer; return it with the token of the next, empty after the last."""
+    size, after, more = page_size(request.page_size), _place(request, tenant_id), True
+    answer = Answer[pb.Block]()
+    while more and len(answer.items) < size and not answer.is_full:
+        count = answer.portion(size - len(answer.items))
+        blocks = await read(after, count + 1)
+        more = answer.take(wire.block(block) for block in blocks[:count]) < len(blocks)
+        after = blocks[:count][-1].block_id if blocks else ""
+    token = write_token([answer.items[-1].block_id], tenant_id, request) if more else ""
+    return answer.items, token
+
+
+def _place(request: Message, tenant_id: UUID) -> str:
+    """Return the last name of the page before; empty for the first page."""
+    place = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
+    if place is None:
+        return ""
+    if len(place) != 1 or "\0" in place[0]:
+        raise PageTokenInvalid
+    return place[0]
+
+
+def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
+    return pb.BlockRevision(block=wire.block(block), until_time=time(until), changed_by=by)
+
+
+def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
+    """Return the block that a template makes: filled in, and with what the request says of it otherwise."""
+    given, variables = request.block, dict(request.variables)
+    if given.value:
+        raise FieldInvalid(violations=[("block.value", "comes from the template")])
+    unknown = sorted(variables.keys() - set(block_text.variables_of(template.draft.value)))
+    if unknown:
+        raise FieldInvalid(violations=[(f"variables.{name}", "is no variable of the template") for name in unknown])
+    said = wire.block(template)
+    for field in ("label", "limit", "description", "subject_id"):
+        if value := getattr(given, field):
+            setattr(said, field, value)
+    if given.HasField("metadata"):
+        said.metadata.CopyFrom(given.metadata)
+        said.metadata_json = given.metadata_json
+    said.block_id = given.block_id
+    said.value = block_text.filled(template.draft.value, variables)
+    said.read_only = given.read_only or template.draft.read_only
+    said.is_template = False
+    return said

@@ -1,0 +1,418 @@
+"""Blocks in the database, with the agents that carry them and what they said before."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from dataclasses import replace as but
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein_kit.database.transactions import refusing
+from skein_kit.errors import AgentNotActive, MessageTooLarge
+from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_memory.blocks.model import MOST_OF_AN_AGENT, Block, BlockDraft, former
+from skein_memory.errors import (
+    AgentBlocksFull,
+    BlockExists,
+    BlockLabelTaken,
+    BlockNotAttached,
+    BlockNotFound,
+    BlockRevisionNotFound,
+)
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.events.writer import Former
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+from skein_memory.transfer.model import same_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+
+Response = TypeVar("Response", bound=Message)
+
+_WRITTEN_ONCE = frozenset({"create_time", "created_by"})
+# Above every revision.
+_NEWEST = (1 << 63) - 1
+# Attachments of purged agents that one call removes.
+_DETACHED_AT_ONCE = 1000
+
+
+class BlockStore(Store):
+    """Reads and writes blocks."""
+
+    async def create_block(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        make: Callable[[Block | None], Block],
+        respond: Callable[[Block], Response],
+        *,
+        agent_id: str,
+        template_id: str = "",
+    ) -> Response | bytes:
+        """Store the block that `make` makes of a template, if one is named; or return the request's first answer.
+
+        It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
+        QuotaExceeded.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            row = None
+            if template_id:
+                row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=template_id)
+            block = make(None if row is None else block_of(row))
+            await insert(tx, tenant_id, block)
+            if agent_id:
+                await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
+            response = respond(block)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"blocks": 1})
+        return response
+
+    async def get_block(self, tenant_id: UUID, block_id: str) -> Block | None:
+        """Read a block, deleted or not; None when there is none."""
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
+        return None if row is None else block_of(row)
+
+    async def list_blocks(self, tenant_id: UUID, *, after: str, count: int, **conditions: object) -> list[Block]:
+        """Read up to `count` blocks that pass, in the order of their ids from the one after `after` on."""
+        return await self._blocks(
+            QUERIES["list_blocks"], tenant_id=tenant_id, after_id=after, count=count, **conditions
+        )
+
+    async def list_agent_blocks(
+        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int
+    ) -> list[Block]:
+        """Read up to `count` blocks of an agent, in the order of their ids.
+
+        Those about one person and about nobody; for an empty subject_id about nobody alone, for None all of them.
+        """
+        return await self._blocks(
+            QUERIES["list_agent_blocks"],
+            tenant_id=tenant_id,
+            agent_id=agent_id,
+            subject_id=subject_id,
+            after_id=after,
+            count=count,
+        )
+
+    async def change_block(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        block_id: str,
+        change: Callable[[Block], Block],
+        respond: Callable[[Block], Response],
+        *,
+        at: datetime,
+        by: str,
+        event: str = "block_updated",
+    ) -> Response | bytes:
+        """Replace a block by what `change` makes of it, keeping what it said; or return the request's first answer.
+
+        `change` may refuse; when it returns the block itself, nothing is written. Raises BlockNotFound and
+        BlockLabelTaken.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            before = await _locked(tx, tenant_id, block_id)
+            after = change(before)
+            if after is not before:
+                await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
+            response = respond(after)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
+        return response
+
+    async def revert_block(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        block_id: str,
+        to_revision: int,
+        change: Callable[[Block, BlockDraft], Block],
+        respond: Callable[[Block], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Replace a block by what `change` makes of it and of what it said at a revision; or return the first answer.
+
+        Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            before = await _locked(tx, tenant_id, block_id)
+            rows = await _revisions(tx, tenant_id, block_id, before_revision=min(to_revision + 1, _NEWEST), count=1)
+            if not rows or rows[0]["revision"] != to_revision:
+                raise BlockRevisionNotFound
+            after = change(before, _former(rows[0]).draft)
+            await replace(tx, tenant_id, before, after, at=at, by=by, event="block_updated")
+            response = respond(after)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def list_revisions(
+        self, tenant_id: UUID, block_id: str, *, before: int | None, count: int
+    ) -> list[tuple[Block, datetime, str]]:
+        """Read up to `count` earlier revisions of a block, newest first: what it was, until when, who changed it.
+
+        Raises BlockNotFound.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            if await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id) is None:
+                raise BlockNotFound
+            rows = await _revisions(tx, tenant_id, block_id, before_revision=before or _NEWEST, count=count)
+        return [(_former(row), row["until_time"], row["changed_by"]) for row in rows]
+
+    async def attach_block(
+        self, tenant_id: UUID, once: Once, block_id: str, agent_id: str, response: Message, *, at: datetime, by: str
+    ) -> None:
+        """Give a block to an agent, once for each request, whose answer is `response`.
+
+        Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
+            block = await _locked(tx, tenant_id, block_id)
+            block.must_be(0)
+            await attach(tx, tenant_id, block, agent_id, at=at, by=by)
+
+    async def detach_block(
+        self, tenant_id: UUID, once: Once, block_id: str, agent_id: str, response: Message, *, at: datetime, by: str
+    ) -> None:
+        """Take a block from an agent, once for each request, whose answer is `response`. Raises BlockNotAttached."""
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
+            if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
+                raise BlockNotAttached
+            await writer.record(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
+
+    async def detach_purged(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Take some blocks from agents that are being purged, and tell the log; return how many."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_AT_ONCE)
+            if rows:
+                events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
+                await writer.record(tx, tenant_id, events, at=at, by=by)
+        return len(rows)
+
+    async def list_block_agents(
+        self, tenant_id: UUID, block_id: str, *, after: str, count: int
+    ) -> list[tuple[str, datetime, str]]:
+        """Read up to `count` agents of a block in the order of their ids: id, since when, by whom.
+
+        Raises BlockNotFound.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            found = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
+            if found is None or found["delete_time"] is not None:
+                raise BlockNotFound
+            rows = await tx.rows(
+                QUERIES["list_block_agents"], tenant_id=tenant_id, block_id=block_id, after_id=after, count=count
+            )
+        return [(row["agent_id"], row["attach_time"], row["attached_by"]) for row in rows]
+
+    async def prompt_blocks(
+        self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str]
+    ) -> list[Block]:
+        """Read what an agent carries when it speaks with a person, one block for each label.
+
+        A block about the person stands in for one about nobody; no labels ask for all. Raises MessageTooLarge.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["weigh_prompt"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
+            )
+            chosen: dict[str, asyncpg.Record] = {}
+            for row in sorted(rows, key=lambda row: str(row["subject_id"])):
+                if not labels or row["label"] in labels:
+                    chosen[row["label"]] = row
+            size = sum(row["bytes"] for row in chosen.values())
+            if size > PAGE_BYTES:
+                raise MessageTooLarge(limit=PAGE_BYTES, size=size)
+            ids = [row["block_id"] for row in chosen.values()]
+            found = await tx.rows(QUERIES["get_blocks"], tenant_id=tenant_id, block_ids=ids) if ids else []
+        return [block_of(row) for row in found]
+
+    async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            rows = await tx.rows(query, tenant_id=tenant_id, **values)
+        return [block_of(row) for row in rows]
+
+
+async def replace(
+    tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
+) -> None:
+    """Store the next revision of a locked block, keep the one before, and tell the log. Raises BlockLabelTaken."""
+    await _claim_place(tx, tenant_id, before, after)
+    was = Former(
+        kind="block",
+        item_id=before.block_id,
+        revision=before.revision,
+        state=before.state,
+        from_time=before.record_time,
+        until_time=at,
+        changed_by=by,
+        subject_id=before.draft.subject_id or None,
+    )
+    await writer.keep(tx, tenant_id, [was])
+    columns = {name: value for name, value in _columns(after).items() if name not in _WRITTEN_ONCE}
+    await tx.execute(QUERIES["update_block"], tenant_id=tenant_id, **columns)
+    changed = [name for name, value in asdict(after.draft).items() if asdict(before.draft)[name] != value]
+    await writer.record(tx, tenant_id, [_event(event, after, changed)], at=at, by=by)
+
+
+async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: Block) -> None:
+    """Take a block's new label, and the person it is about, wherever it is attached. Raises BlockLabelTaken."""
+    place = {"label": after.draft.label, "subject_id": after.draft.subject_id}
+    if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
+        return
+    named = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
+    await tx.execute(QUERIES["free_labels"], **named)
+    if await tx.row(QUERIES["find_rival"], **named) is not None:
+        raise BlockLabelTaken(label=after.draft.label)
+    with refusing({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
+        await tx.execute(QUERIES["rename_attachments"], **named)
+
+
+async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
+    block = await locked_if_any(tx, tenant_id, block_id)
+    if block is None:
+        raise BlockNotFound
+    return block
+
+
+async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
+    """Store a new block and tell the log. Raises BlockExists."""
+    with refusing({"blocks_pkey": BlockExists}):
+        await tx.execute(QUERIES["insert_block"], tenant_id=tenant_id, **_columns(block))
+    await writer.record(tx, tenant_id, [_event("block_created", block)], at=block.record_time, by=block.updated_by)
+
+
+async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
+    """Read a block, deleted or not, and keep others from changing it; None when there is none."""
+    row = await tx.row(QUERIES["lock_block"], tenant_id=tenant_id, block_id=block_id)
+    return None if row is None else block_of(row)
+
+
+async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, *, at: datetime, by: str) -> bool:
+    """Give a block that nobody else changes to an agent, and tell the log; say whether it did not have it.
+
+    Raises AgentNotActive, BlockLabelTaken and AgentBlocksFull; none leaves a trace.
+    """
+    place = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
+    await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
+    named = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
+    # First: a repeated import changes nothing, also for an agent that is deleted since.
+    if await tx.row(QUERIES["get_attachment"], **named) is not None:
+        return False
+    if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
+        raise AgentNotActive(agent_id=agent_id)
+    if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MOST_OF_AN_AGENT:
+        raise AgentBlocksFull(limit=MOST_OF_AN_AGENT)
+    await tx.execute(QUERIES["free_label"], tenant_id=tenant_id, label=block.draft.label, **place)
+    attached = await tx.execute(
+        QUERIES["attach_block"],
+        label=block.draft.label,
+        attach_time=at,
+        attached_by=by,
+        **named,
+        subject_id=block.draft.subject_id,
+    )
+    if not attached:
+        raise BlockLabelTaken(label=block.draft.label, agent_id=agent_id)
+    await writer.record(tx, tenant_id, [_of_agent("block_attached", block.block_id, agent_id)], at=at, by=by)
+    return True
+
+
+async def _revisions(
+    tx: Transaction, tenant_id: UUID, block_id: str, *, before_revision: int, count: int
+) -> list[asyncpg.Record]:
+    return await tx.rows(
+        QUERIES["list_revisions"],
+        tenant_id=tenant_id,
+        kind="block",
+        item_id=block_id,
+        before_revision=before_revision,
+        count=count,
+    )
+
+
+def _former(row: asyncpg.Record) -> Block:
+    return former(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
+
+
+def _columns(block: Block) -> dict[str, object]:
+    return asdict(block.draft) | {
+        "block_id": block.block_id,
+        "revision": block.revision,
+        "create_time": block.create_time,
+        "update_time": block.update_time,
+        "record_time": block.record_time,
+        "delete_time": block.delete_time,
+        "created_by": block.created_by,
+        "updated_by": block.updated_by,
+    }
+
+
+def same(one: Block, other: Block) -> bool:
+    """Say whether two blocks say the same, however their JSON is written."""
+    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and same_json(
+        one.draft.metadata, other.draft.metadata
+    )
+
+
+def block_of(row: asyncpg.Record) -> Block:
+    """Read a row of a block."""
+    return Block(
+        block_id=row["block_id"],
+        draft=BlockDraft(**{name: row[name] for name in BlockDraft.__dataclass_fields__}),
+        revision=row["revision"],
+        create_time=row["create_time"],
+        update_time=row["update_time"],
+        record_time=row["record_time"],
+        delete_time=row["delete_time"],
+        created_by=row["created_by"],
+        updated_by=row["updated_by"],
+    )
+
+
+def _event(kind: str, block: Block, fields: Sequence[str] = ()) -> Event:
+    payload: dict[str, object] = {"revision": block.revision}
+    if fields:
+        payload["fields"] = list(fields)
+    verb = kind.removeprefix("block_")
+    return Event(
+        type=kind,
+        entity_type="block",
+        entity_id=block.block_id,
+        summary=f"block {verb}{': ' if fields else ''}{', '.join(fields)}",
+        payload=payload,
+    )
+
+
+def _of_agent(kind: str, block_id: str, agent_id: str) -> Event:
+    verb = kind.removeprefix("block_")
+    return Event(
+        type=kind, entity_type="block", entity_id=block_id, summary=f"block {verb}", payload={"agent_id": agent_id}
+    )

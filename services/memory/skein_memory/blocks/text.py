@@ -1,0 +1,77 @@
+"""The text of blocks: how it is added to, changed, filled and rendered for a prompt. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from skein_memory.errors import BlockLineMissing, BlockTextNotUnique, BlockVariableMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skein_memory.blocks.model import Block
+
+_VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+# What a value may not say in a prompt, as it would end its block or begin another.
+_FRAME = re.compile(r"<(?=\s*/?\s*block\b)", re.IGNORECASE)
+# What comes first in a prompt; other labels follow by name.
+_FIRST = {"system": 0, "persona": 1, "human": 2}
+
+
+def appended(value: str, text: str) -> str:
+    """Add text at the end, on a line of its own."""
+    return f"{value}\n{text}" if value else text
+
+
+def replaced(value: str, old: str, new: str) -> str:
+    """Replace the one occurrence of a text. Raises BlockTextNotUnique; places that overlap count each."""
+    count = sum(1 for _ in re.finditer(f"(?={re.escape(old)})", value))
+    if count != 1:
+        raise BlockTextNotUnique(count=count)
+    return value.replace(old, new)
+
+
+def inserted(value: str, text: str, line: int | None) -> str:
+    """Put text after a line: 0 before the first, None after the last. Raises BlockLineMissing."""
+    lines = value.split("\n") if value else []
+    if line is not None and line > len(lines):
+        raise BlockLineMissing(lines=len(lines))
+    place = len(lines) if line is None else line
+    return "\n".join([*lines[:place], text, *lines[place:]])
+
+
+def variables_of(value: str) -> list[str]:
+    """Return the names of the variables in a template, each once, in order."""
+    return list(dict.fromkeys(_VARIABLE.findall(value)))
+
+
+def filled(value: str, variables: Mapping[str, str]) -> str:
+    """Put values in place of a template's variables; what they say is not looked into. Raises BlockVariableMissing."""
+    missing = [name for name in variables_of(value) if name not in variables]
+    if missing:
+        raise BlockVariableMissing(variables=", ".join(missing))
+    return _VARIABLE.sub(lambda match: variables[match.group(1)], value)
+
+
+def prompt_order(label: str) -> tuple[int, str]:
+    """Return where a label comes in a prompt."""
+    return _FIRST.get(label, len(_FIRST)), label
+
+
+def rendered(blocks: Iterable[Block], variables: Mapping[str, str]) -> str:
+    """Return blocks as one text for a prompt, in their order there. Raises BlockVariableMissing."""
+    parts = []
+    for block in sorted(blocks, key=lambda block: prompt_order(block.draft.label)):
+        draft = block.draft
+        value = filled(draft.value, variables) if draft.is_template else draft.value
+        attributes = [f"label={quoteattr(draft.label)}"]
+        if draft.description:
+            attributes.append(f"description={quoteattr(draft.description)}")
+        attributes += [f'characters="{len(value)}"', f'limit="{draft.max_characters}"']
+        if draft.read_only:
+            attributes.append('read_only="true"')
+        inside = _FRAME.sub("&lt;", value)
+        parts.append(f"<block {' '.join(attributes)}>\n{inside}\n</block>")
+    return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Cold storage: memories are archived to files and unarchived from them."""

@@ -1,0 +1,144 @@
+"""Whole rows of memories and of all that hangs on them: out of the tables, as lines of a file, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from skein_kit.json_values import exact
+from skein_memory.memories.model import fold
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from skein_kit.database.transactions import Transaction
+
+# What a memory has, parents before children; for each table the columns that name memories, all of which must be there
+# when a row comes back. Secrets are apart: what has one stays.
+KEPT: Mapping[str, Sequence[str]] = {
+    "entries": ("memory_id",),
+    "tags": ("memory_id",),
+    "versions": ("memory_id",),
+    "accesses": ("memory_id",),
+    "properties": ("memory_id",),
+    "external_ids": ("memory_id",),
+    "fact_keys": ("memory_id",),
+    "tasks": ("memory_id",),
+    "links": ("from_memory_id", "to_memory_id"),
+    "revisions": ("memory_id", "other_memory_id"),
+    "aliases": ("alias_memory_id", "canonical_memory_id"),
+    "conflict_resolutions": ("a_memory_id", "b_memory_id"),
+    "waiting": ("memory_id", "other_memory_id"),
+}
+# For each table the statements that take rows out of it and bring them back.
+_STATEMENTS: Mapping[str, tuple[str, str]] = {
+    "entries": ("cold_entries", "warm_entries"),
+    "tags": ("cold_tags", "warm_tags"),
+    "versions": ("cold_versions", "warm_versions"),
+    "accesses": ("cold_accesses", "warm_accesses"),
+    "properties": ("cold_properties", "warm_properties"),
+    "external_ids": ("cold_external_ids", "warm_external_ids"),
+    "fact_keys": ("cold_fact_keys", "warm_fact_keys"),
+    "tasks": ("cold_tasks", "warm_tasks"),
+    "links": ("cold_links", "warm_links"),
+    "revisions": ("cold_revisions", "warm_revisions"),
+    "aliases": ("cold_aliases", "warm_aliases"),
+    "conflict_resolutions": ("cold_conflict_resolutions", "warm_conflict_resolutions"),
+    # What waits comes back to its own table, or waits anew.
+    "waiting": ("cold_waiting", "insert_waiting"),
+}
+
+
+async def kept(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[str, list[dict[str, Any]]]:
+    """Read all that some memories have, by table."""
+    return {
+        table: [
+            exact.loads(row["row"])
+            for row in await tx.rows(QUERIES[_STATEMENTS[table][0]], tenant_id=tenant_id, memory_ids=list(memory_ids))
+        ]
+        for table in KEPT
+    }
+
+
+def named(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[UUID]:
+    """Return every memory that some rows name."""
+    return {
+        UUID(row[column])
+        for table, held in rows.items()
+        for row in held
+        for column in KEPT[table]
+        if row[column] is not None
+    }
+
+
+async def put_back(
+    tx: Transaction,
+    tenant_id: UUID,
+    rows: Mapping[str, Sequence[dict[str, Any]]],
+    coming: set[UUID],
+    archived: Collection[UUID],
+) -> int:
+    """Store rows whose memories are all there, and those that waited for what comes; return how many links came back.
+
+    A row that names one memory of those in `archived` waits for it.
+    """
+    known = {table: list(rows.get(table, ())) for table in KEPT}
+    subjects = {row["memory_id"]: row.get("subject_id") for row in known["entries"]}
+    # Files of older versions have neither the subject of a key nor its folded form.
+    known["fact_keys"] = [
+        {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold(row["key"])}
+        for row in known["fact_keys"]
+    ]
+    waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
+    arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
+    for row in [*known.pop("waiting"), *arrived]:
+        known[row["row_table"]].append(row["held"])
+    there = coming | await existing(tx, tenant_id, sorted(named(known) - coming))
+    links, waiting = 0, list[dict[str, object]]()
+    for table, held in known.items():
+        own = list[dict[str, Any]]()
+        for row in held:
+            ends = {UUID(row[column]) for column in KEPT[table] if row[column] is not None}
+            if ends.isdisjoint(coming):
+                continue
+            if ends <= there:
+                own.append(row)
+            elif len(ends - there) == 1 and ends - there <= set(archived):
+                waiting.append(_waiting(table, row, ends & coming, ends - there))
+        if own:
+            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(own))
+            links += stored if table == "links" else 0
+    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, waiting)
+    return links
+
+
+def _waiting(table: str, row: Mapping[str, Any], here: AbstractSet[UUID], away: AbstractSet[UUID]) -> dict[str, object]:
+    return {
+        "waiting_id": uuid4(),
+        "memory_id": min(here),
+        "other_memory_id": min(away),
+        "row_table": table,
+        "held": exact.dumps(row),
+    }
+
+
+async def existing(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+    rows = await tx.rows(QUERIES["find_existing"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["memory_id"] for row in rows}
+
+
+def lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
+    # No two files are the same one: whoever comes too late removes its own, and nobody else's.
+    yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
+    for table, held in rows.items():
+        for row in held:
+            yield exact.dumps({"table": table, "row": row})
+
+
+def read(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
+    for line in lines[1:]:
+        said = exact.loads(line)
+        rows[said["table"]].append(said["row"])
+    return rows

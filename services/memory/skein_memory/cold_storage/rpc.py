@@ -1,0 +1,115 @@
+"""Cold storage and the end of memories: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.memory.v1 import archives_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import FieldInvalid
+from skein_kit.idempotency.store import Once
+from skein_kit.ids import first_id, now
+from skein_kit.rpc.pagination import fitting, page_size, write_token
+from skein_kit.rpc.well_known_types import moment, time
+from skein_memory.cold_storage.store import Going
+from skein_memory.page_token import place_of
+from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    import asyncpg
+
+
+class ArchiveRpcs(Rpcs):
+    """Taking memories to cold storage and back."""
+
+    async def CreateArchive(self, request: pb.CreateArchiveRequest, context: Context) -> pb.CreateArchiveResponse:
+        who, at = caller(context), now()
+        idle_since = moment(request, "idle_since_time")
+        if idle_since is None or idle_since > at:
+            raise FieldInvalid(violations=[("idle_since_time", "lies in the future")])
+        going = Going(
+            idle_since=idle_since,
+            before_id=first_id(idle_since),
+            after_id=UUID(request.after_memory_id or str(UUID(int=0))),
+            session_id=request.session_id or None,
+        )
+        stored = await self._parts.archives.archive(
+            who.tenant(), Once.of(who, request), going, _created, label=request.label, at=at
+        )
+        return pb.CreateArchiveResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
+        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        rows = await self._parts.archives.list_archives(tenant_id, before=place_of(request, tenant_id), count=size + 1)
+        page = fitting(_archive(row) for row in rows[:size])
+        more = len(rows) > len(page)
+        return pb.ListArchivesResponse(
+            archives=page, next_page_token=write_token([page[-1].archive_id], tenant_id, request) if more else ""
+        )
+
+    async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
+        who = caller(context)
+        stored = await self._parts.archives.restore(
+            who.tenant(), Once.of(who, request), UUID(request.archive_id), _restored, at=now()
+        )
+        if isinstance(stored, bytes):
+            return pb.RestoreArchiveResponse.FromString(stored)
+        response, documents = stored
+        pending = await self._parts.embeddings.make(documents, remaining=context.time_remaining())
+        response.pending_embedding_count = pending
+        return response
+
+
+class LifecycleRpcs(Rpcs):
+    """What the worker asks for as memories grow old."""
+
+    async def ArchiveIdle(
+        self, _request: memory_pb2.ArchiveIdleRequest, context: Context
+    ) -> memory_pb2.ArchiveIdleResponse:
+        who, at = caller(context), now()
+        policy = await self._parts.archives.policy(who.tenant())
+        await self._parts.archives.sweep(who.tenant(), at)
+        if not policy.archive_days:
+            return memory_pb2.ArchiveIdleResponse()
+        idle_since = at - timedelta(days=policy.archive_days)
+        count, more = await self._parts.archives.archive_idle(
+            who.tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=who.principal
+        )
+        return memory_pb2.ArchiveIdleResponse(archived_count=count, more=more)
+
+    async def ApplyRetention(
+        self, _request: memory_pb2.ApplyRetentionRequest, context: Context
+    ) -> memory_pb2.ApplyRetentionResponse:
+        who, at = caller(context), now()
+        policy = await self._parts.archives.policy(who.tenant())
+        before = at - timedelta(days=policy.retention_days)
+        count, more = await self._parts.erasing.retain(who.tenant(), before, at=at, by=who.principal)
+        stored = await self._parts.archives.retire(who.tenant(), before, at=at, by=who.principal)
+        return memory_pb2.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
+
+
+def _created(row: asyncpg.Record | None, after_id: UUID | None) -> pb.CreateArchiveResponse:
+    return pb.CreateArchiveResponse(
+        archive=None if row is None else _archive(row), next_memory_id="" if after_id is None else str(after_id)
+    )
+
+
+def _restored(restored: int, skipped: int) -> pb.RestoreArchiveResponse:
+    return pb.RestoreArchiveResponse(restored_count=restored, skipped_count=skipped)
+
+
+def _archive(row: asyncpg.Record) -> pb.Archive:
+    return pb.Archive(
+        archive_id=str(row["archive_id"]),
+        label=row["label"],
+        memory_count=row["memory_count"],
+        byte_count=row["byte_count"],
+        checksum=row["checksum"].hex(),
+        from_time=time(row["from_time"]),
+        to_time=time(row["to_time"]),
+        create_time=time(row["create_time"]),
+        created_by=row["created_by"],
+    )

@@ -1,0 +1,352 @@
+"""Memories on their way to cold storage and back: whole rows, so that nothing is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.errors import TransactionConflict
+from skein_kit.ids import first_id, new_id, time_of
+from skein_kit.search_text import postings
+from skein_memory.cold_storage import rows as cold_rows
+from skein_memory.cold_storage.files import Files
+from skein_memory.erasure.model import CONTENT, purged
+from skein_memory.errors import ArchiveNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.tombstones import store as tombstones
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.cold_storage.files import Cold, Written
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.policies.store import Policy
+    from skein_kit.search_text.postings import Document
+    from skein_memory.store_base import Tables
+
+Response = TypeVar("Response", bound=Message)
+
+# Memories of one file, about how much they say before it is packed, and how many are looked at to find them.
+MEMORIES_PER_ARCHIVE = 500
+BYTES_PER_ARCHIVE = 16 * 1024 * 1024
+_SCAN = 2000
+# Looks of one call that may find nothing.
+_SCANS = 200
+# A file that is older and that nothing names was left by a process that ended.
+_WRITING = timedelta(hours=1)
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+_BEFORE_ALL = UUID(int=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Going:
+    """Which memories go: those that were not changed since a time, or those of a session."""
+
+    idle_since: datetime
+    before_id: UUID
+    after_id: UUID = _BEFORE_ALL
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Portion:
+    """Memories that go together, all that they have, and where to go on; None when everything was looked at."""
+
+    going: list[UUID]
+    rows: dict[str, list[dict[str, Any]]]
+    after_id: UUID | None
+    # The newest archive there was.
+    newest: UUID
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file that nothing names yet."""
+
+    archive_id: UUID
+    written: Written
+
+
+class ArchiveStore(Files):
+    """Takes memories to cold storage and back."""
+
+    def __init__(self, tables: Tables, months: Months, cold: Cold) -> None:
+        """Use what all stores share, and the files."""
+        super().__init__(tables, cold)
+        self._months = months
+
+    async def policy(self, tenant_id: UUID) -> Policy:
+        """Return the rules that a tenant remembers by."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._policies.of(tx, tenant_id)
+
+    async def archive(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        going: Going,
+        respond: Callable[[asyncpg.Record | None, UUID | None], Response],
+        *,
+        label: str,
+        at: datetime,
+    ) -> Response | bytes:
+        """Take a portion of memories to a file and out of the tables; or return the request's first answer.
+
+        The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
+        leaves a file that nothing names, and the next one takes the same memories.
+        """
+        portion = await self._portion(tenant_id, going)
+        file = await self._file(tenant_id, portion, at) if portion.going else None
+        row: asyncpg.Record | None = None
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is None:
+                if file is not None:
+                    row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=once.principal)
+                done = respond(row, portion.after_id if row is not None or file is None else going.after_id)
+                await self._requests.answer(tx, tenant_id, once, done)
+        if file is not None and row is None:
+            await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
+        return done if first is None else first
+
+    async def archive_idle(
+        self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
+    ) -> tuple[int, bool]:
+        """Take a portion of what was not changed since a time; return how many, and whether there may be more."""
+        going = Going(idle_since=idle_since, before_id=first_id(idle_since))
+        for _ in range(_SCANS):
+            portion = await self._portion(tenant_id, going)
+            if portion.going or portion.after_id is None:
+                break
+            going = replace(going, after_id=portion.after_id)
+        if not portion.going:
+            return 0, False
+        file = await self._file(tenant_id, portion, at)
+        async with self._database.tenant(tenant_id) as tx:
+            row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=by)
+        if row is None:
+            await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
+        return (0 if row is None else len(portion.going)), portion.after_id is not None
+
+    async def _portion(self, tenant_id: UUID, going: Going) -> Portion:
+        """Read what goes next, with all that it has."""
+        async with self._database.tenant(tenant_id) as tx:
+            looked = await tx.rows(
+                QUERIES["oldest_idle"],
+                tenant_id=tenant_id,
+                idle_since=going.idle_since,
+                after_id=going.after_id,
+                before_id=going.before_id,
+                session_id=going.session_id,
+                scan=_SCAN,
+            )
+            candidates = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
+            sizes = await tx.rows(QUERIES["cold_sizes"], tenant_id=tenant_id, memory_ids=candidates)
+            found = _fitting(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
+            rows = await cold_rows.kept(tx, tenant_id, found) if found else {}
+            newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
+        return Portion(going=found, rows=rows, after_id=_next(looked, candidates, found), newest=newest)
+
+    async def _file(self, tenant_id: UUID, portion: Portion, at: datetime) -> File:
+        # Another process's clock may be ahead.
+        archive_id = max(new_id(at), UUID(int=portion.newest.int + 1))
+        written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(portion.rows))
+        return File(archive_id=archive_id, written=written)
+
+    async def _take(
+        self, tx: Transaction, tenant_id: UUID, portion: Portion, file: File, *, label: str, at: datetime, by: str
+    ) -> asyncpg.Record | None:
+        """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
+        locked = await entries.locked_all(tx, tenant_id, portion.going)
+        # What was copied into a snapshot meanwhile stays, or the copy would go as well.
+        if await tx.value(QUERIES["is_copied"], tenant_id=tenant_id, memory_ids=portion.going):
+            return None
+        # Compared by what hangs on them too: a link or a tag changes no revision.
+        if await cold_rows.kept(tx, tenant_id, portion.going) != portion.rows:
+            return None
+        await tx.execute(QUERIES["lock_archiving"], tenant_id=tenant_id)
+        # A purge that looked through all archives up to one has only newer ones to look through.
+        if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
+            return None
+        await postings.discount(tx, tenant_id, portion.going)
+        for query in CONTENT.values():
+            await tx.execute(query, tenant_id=tenant_id, memory_ids=portion.going)
+        await tx.execute(
+            QUERIES["insert_archive"],
+            tenant_id=tenant_id,
+            archive_id=file.archive_id,
+            label=label,
+            memory_count=len(portion.going),
+            byte_count=file.written.byte_count,
+            checksum=file.written.checksum,
+            from_time=time_of(min(portion.going)),
+            to_time=time_of(max(portion.going)),
+            create_time=at,
+            created_by=by,
+        )
+        await tx.insert(
+            QUERIES["insert_archived"],
+            tenant_id,
+            [_archived(memory_id, file.archive_id, memory.draft) for memory_id, memory in locked.items()],
+        )
+        created = _event("archive_created", file.archive_id, len(portion.going))
+        await writer.record(tx, tenant_id, [created], at=at, by=by)
+        active = sum(memory.is_active for memory in locked.values())
+        await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -len(portion.rows["links"])})
+        return await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=file.archive_id)
+
+    async def list_archives(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[asyncpg.Record]:
+        """Read up to `count` archives older than `before`, newest first."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await tx.rows(
+                QUERIES["list_archives"], tenant_id=tenant_id, before_id=before or _AFTER_ALL, count=count
+            )
+
+    async def restore(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        archive_id: UUID,
+        respond: Callable[[int, int], Response],
+        *,
+        at: datetime,
+    ) -> tuple[Response, list[Document]] | bytes:
+        """Bring an archive's memories back and forget it; or return the request's first answer.
+
+        `respond` is told how many came back, and how many were passed over because they were purged meanwhile or are
+        there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
+        ArchiveDamaged.
+        """
+        try:
+            archive, rows = await self._read(tenant_id, archive_id)
+        except ArchiveNotFound:
+            async with self._database.tenant(tenant_id) as tx:
+                first = await self._requests.claim(tx, tenant_id, once)
+                if first is None:
+                    raise
+                return first
+        ids = [UUID(row["memory_id"]) for row in rows["entries"]]
+        await self._months.ensure(time_of(id_) for id_ in ids)
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            archived = await _hold(tx, tenant_id, archive_id, cold_rows.named(rows) - set(ids))
+            held = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if held is None:
+                raise ArchiveNotFound
+            if held["checksum"] != archive["checksum"]:
+                # Something was purged from it meanwhile, which must not come back.
+                raise TransactionConflict
+            there = await cold_rows.existing(tx, tenant_id, ids)
+            coming = [id_ for id_ in ids if id_ not in there]
+            links = await cold_rows.put_back(tx, tenant_id, rows, set(coming), archived)
+            memories = await entries.read(tx, tenant_id, coming)
+            dead = await tombstones.any_of(tx, tenant_id, list(memories.values()))
+            for table, query in CONTENT.items() if dead else ():
+                removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(dead))
+                links -= removed if table == "memory.links" else 0
+            kept = [memory for id_, memory in memories.items() if id_ not in dead]
+            documents = [document for memory in kept if (document := memory.document(at)) is not None]
+            await postings.put(tx, tenant_id, documents)
+            await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            restored = _event("archive_restored", archive_id, len(kept))
+            await writer.record(tx, tenant_id, [restored], at=at, by=once.principal)
+            response = respond(len(kept), len(ids) - len(kept))
+            await self._requests.answer(tx, tenant_id, once, response)
+            active = sum(memory.is_active for memory in kept)
+            await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
+        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+        return response, documents
+
+    async def sweep(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
+        named = {(row["archive_id"], row["checksum"]) for row in rows}
+        return await self._cold.sweep(tenant_id, named, older_than=at - _WRITING)
+
+    async def retire(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
+        """Remove an archive all of whose memories were made, and put there, before a time; return how many it held."""
+        async with self._database.tenant(tenant_id) as tx:
+            archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
+            if archive is None:
+                return 0
+            archive_id, count = archive["archive_id"], archive["memory_count"]
+            rows = await tx.rows(QUERIES["archived_in"], tenant_id=tenant_id, archive_id=archive_id)
+            gone = purged([row["memory_id"] for row in rows], archive_id)
+            await tombstones.write(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
+            await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            await writer.record(tx, tenant_id, gone, at=at, by=by)
+        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+        return int(count)
+
+    async def delete_files(self, tenant_id: UUID) -> int:
+        """Remove every file of a tenant that is being deleted."""
+        return await self._cold.delete_tenant(tenant_id)
+
+
+async def _hold(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
+    """Keep others from an archive and from those that some memories lie in; return which of these lie in one.
+
+    Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
+    """
+    lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
+    places = {row["archive_id"] for row in await tx.rows(QUERIES["lie_in"], **lying)}
+    await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
+    found = await tx.rows(QUERIES["lie_in"], **lying)
+    if not places.issuperset(row["archive_id"] for row in found):
+        # One went to cold storage just now.
+        raise TransactionConflict
+    return {row["memory_id"] for row in found}
+
+
+def _fitting(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
+    """Return as many of some memories as one file takes, at least one of them."""
+    found, left = list[UUID](), BYTES_PER_ARCHIVE
+    for memory_id in memory_ids:
+        left -= sizes.get(memory_id, 0)
+        if found and left < 0:
+            break
+        found.append(memory_id)
+    return found
+
+
+def _next(looked: Sequence[asyncpg.Record], candidates: Sequence[UUID], found: Sequence[UUID]) -> UUID | None:
+    """Return where the next step begins; None when everything was looked at."""
+    if len(found) < len(candidates) or len(found) == MEMORIES_PER_ARCHIVE:
+        return found[-1]
+    last: UUID | None = looked[-1]["memory_id"] if len(looked) == _SCAN else None
+    return last
+
+
+def _archived(memory_id: UUID, archive_id: UUID, draft: Any) -> dict[str, object]:
+    return {
+        "memory_id": memory_id,
+        "archive_id": archive_id,
+        "external_id": draft.external_id,
+        "subject_id": draft.subject_id,
+        "session_id": draft.session_id,
+    }
+
+
+def _event(kind: str, archive_id: UUID, count: int) -> Event:
+    return Event(
+        type=kind,
+        entity_type="archive",
+        entity_id=str(archive_id),
+        summary=f"{kind.replace('_', ' ')}: {count} memories",
+        payload={"count": count},
+    )

@@ -1,0 +1,1 @@
+"""Conflicts: pairs of memories that cannot both be right, and their resolutions."""

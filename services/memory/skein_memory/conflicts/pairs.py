@@ -1,0 +1,327 @@
+"""Pairs of memories that may be in conflict, found by walking links, keys and resolutions a portion at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
+from skein_memory.curation import model as curation
+from skein_memory.memories.model import FACT
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+
+Pair = tuple[UUID, UUID]
+
+_FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
+_LINKS, _KEYS, _RESOLUTIONS = "links", "keys", "resolutions"
+_WALKS = (_LINKS, _KEYS, _RESOLUTIONS)
+_STATUSES = tuple(sorted(STATUSES.values()))
+# Rows that one statement of a walk reads.
+_LINK_ROWS = 100
+_KEY_ROWS = 400
+_RESOLUTION_ROWS = 100
+# A portion ends after so many pairs, or so many statements of a walk.
+_PORTION_PAIRS = 400
+_PORTION_STEPS = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """Which conflicts a caller wants to see."""
+
+    all_types: bool
+    # None stands for pairs without a resolution.
+    statuses: frozenset[str | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """A place in the walks, which go over links, then keys, then resolutions.
+
+    In the walks of links and resolutions `id` is the last row that was read, newest first; `first` is the number of the
+    status whose resolutions are read. In the walk of keys `id` is a fingerprint. The walk goes on with the memory
+    `first` and what follows it; where `second` is set, with the pairs of `first` that follow `second`.
+    """
+
+    walk: str = _LINKS
+    id: UUID = _LAST
+    first: UUID = _FIRST
+    second: UUID = _FIRST
+
+    @property
+    def words(self) -> list[str]:
+        """Return it as a page token holds it."""
+        return [self.walk, str(self.id), str(self.first), str(self.second)]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Self:
+        """Read it from a page token. Raises ValueError."""
+        walk, id_, first, second = words
+        place = cls(walk=walk, id=UUID(id_), first=UUID(first), second=UUID(second))
+        if walk not in _WALKS or (walk == _RESOLUTIONS and place.first.int > len(_STATUSES)):
+            raise ValueError(walk)
+        return place
+
+    @property
+    def order(self) -> tuple[int, int, int, int]:
+        """Return what positions are compared by."""
+        number = _WALKS.index(self.walk)
+        if self.walk == _KEYS:
+            return number, self.id.int, self.first.int, self.second.int
+        return number, self.first.int, -self.id.int, 0
+
+
+# Where the walks begin, and where they are over.
+BEGINNING = Position()
+END = Position(walk=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A pair that may be in conflict, the lower id first."""
+
+    pair: Pair
+    reason: str
+    # The lower one of both memories' own confidences.
+    score: float
+    position: Position
+
+    @property
+    def rank(self) -> tuple[float, Pair]:
+        """Return what pairs of a portion are ordered by: the surest first."""
+        return -self.score, self.pair
+
+
+async def portion(
+    tx: Transaction, tenant_id: UUID, question: Question, start: Position, until: Position | None, *, at: datetime
+) -> tuple[list[Candidate], Position]:
+    """Return the pairs of one portion that begins at `start`, in no order, and where the next one begins.
+
+    `until` is the end that an earlier page found for the same portion; without it, the portion ends after a bounded
+    number of rows. The second value is END when the walks are over.
+    """
+    walks = _Walks(tx, tenant_id, question, at)
+    found: list[Candidate] = []
+    position = start
+    steps = 0
+    while position != END:
+        if position.order >= until.order if until else steps >= _PORTION_STEPS or len(found) >= _PORTION_PAIRS:
+            break
+        candidates, position = await walks.step(position)
+        found += candidates
+        steps += 1
+    if until is None:
+        return found, position
+    return [one for one in found if one.position.order <= until.order], until
+
+
+def sorted_pair(one: UUID, other: UUID) -> Pair:
+    """Return two ids, the lower one first."""
+    return (one, other) if one < other else (other, one)
+
+
+class _Walks:
+    """One transaction's walks over what may be in conflict."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID, question: Question, at: datetime) -> None:
+        """Walk in this transaction, as things are at the time `at`."""
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._question = question
+        self._at = at
+
+    async def step(self, position: Position) -> tuple[list[Candidate], Position]:
+        """Return the pairs of one statement's rows, and where to go on."""
+        if position.walk == _LINKS:
+            return await self._links(position)
+        if position.walk == _RESOLUTIONS:
+            return await self._resolutions(position)
+        return await (self._keys(position) if position.second == _FIRST else self._keys_of_one(position))
+
+    async def _links(self, position: Position) -> tuple[list[Candidate], Position]:
+        rows = await self._tx.rows(
+            QUERIES["walk_contradictions"], tenant_id=self._tenant_id, before_id=position.id, count=_LINK_ROWS
+        )
+        ends = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
+        # A pair that is linked in both directions is met at the link from the lower id.
+        back = await self._linked([(end, start) for start, end in ends if start > end])
+        contenders = await self._contenders({id_ for pair in ends for id_ in pair})
+        found = [
+            Candidate(
+                pair=pair,
+                reason=CONTRADICTS,
+                score=_score(contenders, pair),
+                position=Position(walk=_LINKS, id=row["link_id"]),
+            )
+            for row, (start, end) in zip(rows, ends, strict=True)
+            if (start < end or (end, start) not in back)
+            and self._may_conflict(contenders, pair := sorted_pair(start, end))
+        ]
+        if len(rows) < _LINK_ROWS:
+            return found, Position(walk=_KEYS, id=_FIRST)
+        return found, Position(walk=_LINKS, id=rows[-1]["link_id"])
+
+    async def _keys(self, position: Position) -> tuple[list[Candidate], Position]:
+        rows = await self._key_rows(position.id, position.first)
+        groups = [(key, [row["memory_id"] for row in group]) for key, group in groupby(rows, key=_fingerprint)]
+        after = Position(walk=_RESOLUTIONS)
+        if len(rows) == _KEY_ROWS and len(groups) > 1:
+            # The last group may go on behind these rows.
+            key, ids = groups.pop()
+            after = Position(walk=_KEYS, id=key, first=ids[0])
+        elif len(rows) == _KEY_ROWS:
+            # One key fills all rows, so each of its memories is walked by itself.
+            key, ids = groups[0]
+            return await self._keys_of_one(Position(walk=_KEYS, id=key, first=ids[0], second=ids[0]))
+        several = [(key, ids) for key, ids in groups if len(ids) > 1]
+        contenders = await self._contenders({id_ for _, ids in several for id_ in ids})
+        pairs = (
+            (key, (one, other))
+            for key, ids in several
+            for place, one in enumerate(ids)
+            for other in ids[place + 1 :]
+            if self._differ(contenders, (one, other))
+        )
+        return await self._key_candidates(contenders, pairs, after)
+
+    async def _keys_of_one(self, position: Position) -> tuple[list[Candidate], Position]:
+        key, one = position.id, position.first
+        rows = await self._key_rows(key, _next(position.second))
+        others = [row["memory_id"] for row in rows if row["fingerprint"] == key]
+        after = Position(walk=_KEYS, id=key, first=_next(one))
+        if len(others) == _KEY_ROWS:
+            after = Position(walk=_KEYS, id=key, first=one, second=others[-1])
+        contenders = await self._contenders({one, *others})
+        pairs = ((key, (one, other)) for other in others if self._differ(contenders, (one, other)))
+        return await self._key_candidates(contenders, pairs, after)
+
+    async def _key_rows(self, fingerprint: UUID, memory_id: UUID) -> list[asyncpg.Record]:
+        return await self._tx.rows(
+            QUERIES["walk_keys"],
+            tenant_id=self._tenant_id,
+            from_fingerprint=fingerprint,
+            from_id=memory_id,
+            before_fingerprint=curation.FIRST_WITHOUT_KEY,
+            count=_KEY_ROWS,
+        )
+
+    async def _key_candidates(
+        self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: Position
+    ) -> tuple[list[Candidate], Position]:
+        """Return the first of some pairs with one key; where there are more, the walk goes on behind them."""
+        found: list[Candidate] = []
+        for key, pair in pairs:
+            if len(found) == _PORTION_PAIRS:
+                after = found[-1].position
+                break
+            found.append(
+                Candidate(
+                    pair=pair,
+                    reason=SAME_KEY,
+                    score=_score(contenders, pair),
+                    position=Position(walk=_KEYS, id=key, first=pair[0], second=pair[1]),
+                )
+            )
+        # The walk of links has met those that a link joins.
+        linked = await self._linked([way for one in found for way in (one.pair, one.pair[::-1])])
+        return [one for one in found if not {one.pair, one.pair[::-1]} & linked], after
+
+    async def _resolutions(self, position: Position) -> tuple[list[Candidate], Position]:
+        number = position.first.int
+        after = Position(walk=_RESOLUTIONS, first=UUID(int=number + 1))
+        if _STATUSES[number] not in self._question.statuses:
+            return [], after
+        rows = await self._tx.rows(
+            QUERIES["list_resolutions"],
+            tenant_id=self._tenant_id,
+            status=_STATUSES[number],
+            before_id=position.id,
+            count=_RESOLUTION_ROWS,
+        )
+        if len(rows) == _RESOLUTION_ROWS:
+            after = Position(walk=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
+        pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
+        contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
+        linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
+        found: list[Candidate] = []
+        for row, pair in zip(rows, pairs, strict=True):
+            if not contenders.keys() >= set(pair):
+                continue
+            is_linked = bool({pair, pair[::-1]} & linked)
+            has_same_key = _have_same_key(contenders, pair) and _differ(contenders, pair)
+            if self._may_conflict(contenders, pair) and (is_linked or has_same_key):
+                # Another walk has met it.
+                continue
+            found.append(
+                Candidate(
+                    pair=pair,
+                    reason=CONTRADICTS if is_linked else SAME_KEY if has_same_key else RESOLUTION,
+                    score=_score(contenders, pair),
+                    position=Position(walk=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
+                )
+            )
+        return found, after
+
+    async def _contenders(self, memory_ids: set[UUID]) -> dict[UUID, asyncpg.Record]:
+        """Read what decides whether memories are in conflict; those that are gone, archived or expired are left out."""
+        if not memory_ids:
+            return {}
+        rows = await self._tx.rows(
+            QUERIES["read_contenders"], tenant_id=self._tenant_id, memory_ids=sorted(memory_ids), at=self._at
+        )
+        return {row["memory_id"]: row for row in rows}
+
+    async def _linked(self, pairs: Sequence[Pair]) -> set[Pair]:
+        if not pairs:
+            return set()
+        rows = await self._tx.rows(
+            QUERIES["find_contradictions"],
+            tenant_id=self._tenant_id,
+            from_ids=[start for start, _ in pairs],
+            to_ids=[end for _, end in pairs],
+        )
+        return {(row["from_memory_id"], row["to_memory_id"]) for row in rows}
+
+    def _may_conflict(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
+        """Say whether both are there and of a type that the caller wants to see."""
+        types = [contenders[id_]["type"] for id_ in pair if id_ in contenders]
+        return len(types) == len(pair) and (self._question.all_types or set(types) == {FACT})
+
+    def _differ(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
+        return self._may_conflict(contenders, pair) and _differ(contenders, pair)
+
+
+def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
+    """Say whether two memories say different things of the same subject."""
+    one, other = (contenders[id_] for id_ in pair)
+    says = ("content_digest", "data_digest")
+    return one["subject_id"] == other["subject_id"] and any(one[name] != other[name] for name in says)
+
+
+def _have_same_key(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
+    one, other = (contenders[id_]["fingerprint"] for id_ in pair)
+    return one is not None and one == other and curation.has_key(one)
+
+
+def _score(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> float:
+    return min((contenders[id_]["confidence"] for id_ in pair if id_ in contenders), default=0.0)
+
+
+def _fingerprint(row: asyncpg.Record) -> UUID:
+    fingerprint: UUID = row["fingerprint"]
+    return fingerprint
+
+
+def _next(id_: UUID) -> UUID:
+    return UUID(int=min(id_.int + 1, _LAST.int))

@@ -1,0 +1,328 @@
+"""Conflicts in the database: listed in portions, and resolved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Self, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.errors import FieldInvalid
+from skein_kit.ids import new_id
+from skein_memory.conflicts import pairs as conflict_pairs
+from skein_memory.conflicts.model import Conflict, Resolution
+from skein_memory.conflicts.pairs import BEGINNING, END, Position, sorted_pair
+from skein_memory.curation import model as curation
+from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.events.writer import Former
+from skein_memory.links import rows as edges
+from skein_memory.links.model import DEFAULT_WEIGHT, Link
+from skein_memory.memories import names
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.scoring.store import scored
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.conflicts.model import ResolutionDraft
+    from skein_memory.conflicts.pairs import Pair, Question
+    from skein_memory.memories.model import Memory
+
+Response = TypeVar("Response", bound=Message)
+
+_KIND = "conflict"
+_LAST = UUID(int=(1 << 128) - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Portion:
+    """Where a page begins: a portion of the walks, its end if known, and the last pair of it that was listed."""
+
+    start: Position = BEGINNING
+    end: Position | None = None
+    after: tuple[float, Pair] | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """Return it as a page token holds it."""
+        end = [""] * len(self.start.words) if self.end is None else self.end.words
+        after = ["", "", ""] if self.after is None else [repr(self.after[0]), *map(str, self.after[1])]
+        return [*self.start.words, *end, *after]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Self | None:
+        """Read what a page token holds; None when it is none of ours."""
+        try:
+            start, end, (score, a, b) = words[:4], words[4:8], words[8:]
+            return cls(
+                start=Position.of(start),
+                end=Position.of(end) if any(end) else None,
+                after=(float(score), (UUID(a), UUID(b))) if score else None,
+            )
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """Some conflicts of a portion, each with its rank there."""
+
+    conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
+    # Where to go on behind all of them; None when there is nothing more.
+    after: Portion | None
+    portion: Portion
+
+    def behind(self, count: int) -> Portion | None:
+        """Return where to go on behind the first `count` conflicts; None when there is nothing more."""
+        if count == len(self.conflicts):
+            return self.after
+        return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
+
+
+class ConflictStore(Store):
+    """Finds conflicts, and reads and writes what was said of them."""
+
+    async def find_conflicts(
+        self, tenant_id: UUID, question: Question, wanted: Portion, *, count: int, at: datetime
+    ) -> Found:
+        """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
+        async with self._database.tenant(tenant_id) as tx:
+            candidates, end = await conflict_pairs.portion(tx, tenant_id, question, wanted.start, wanted.end, at=at)
+            said = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+            behind = sorted(
+                (
+                    candidate
+                    for candidate in candidates
+                    if _status(said.get(candidate.pair)) in question.statuses
+                    and (wanted.after is None or candidate.rank > wanted.after)
+                ),
+                key=lambda candidate: candidate.rank,
+            )
+            page = behind[:count]
+            found = await entries.read(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            shown = await scored(tx, tenant_id, self._policies, list(found.values()), at=at)
+        memories = {memory.memory_id: memory for memory in shown}
+        portion = replace(wanted, end=end)
+        after = None if end == END else Portion(start=end)
+        return Found(
+            conflicts=[
+                (
+                    Conflict(
+                        a=memories[one.pair[0]],
+                        b=memories[one.pair[1]],
+                        reason=one.reason,
+                        score=one.score,
+                        resolution=said.get(one.pair),
+                    ),
+                    one.rank,
+                )
+                for one in page
+                if memories.keys() >= set(one.pair)
+            ],
+            after=replace(portion, after=page[-1].rank) if len(behind) > count else after,
+            portion=portion,
+        )
+
+    async def resolve_conflict(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        draft: ResolutionDraft,
+        respond: Callable[[Resolution], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Say what became of a conflict, in place of what was said before; or return the request's first answer.
+
+        Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
+            # Whoever speaks of the same pair waits here.
+            memories = await entries.locked_all(tx, tenant_id, pair)
+            if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
+                raise MemoryNotFound
+            before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
+            last = 0 if before else await writer.last_kept(tx, tenant_id, _KIND, curation.pair_key(*pair))
+            after = draft.after(before, last, pair, canonical_id, (None, None), at=at, by=by)
+            after, links = await _carried_out(tx, tenant_id, memories, before, after, at=at, by=by)
+            if before is not None:
+                await writer.keep(tx, tenant_id, [former(before, at)])
+            await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
+            await writer.record(tx, tenant_id, [_event(after)], at=at, by=by)
+            response = respond(after)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"links": links})
+        return response
+
+    async def list_resolutions(
+        self, tenant_id: UUID, status: str | None, *, before: UUID | None, count: int, at: datetime
+    ) -> list[Resolution]:
+        """Read up to `count` resolutions older than `before`, newest first, without those of expired memories."""
+        found: list[Resolution] = []
+        query, last = QUERIES["list_resolutions"], before or _LAST
+        async with self._database.tenant(tenant_id) as tx:
+            while len(found) < count:
+                rows = await tx.rows(query, tenant_id=tenant_id, status=status, before_id=last, count=count)
+                if not rows:
+                    break
+                ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
+                gone = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+                expired = {row["memory_id"] for row in gone}
+                found += [
+                    Resolution(**dict(row))
+                    for row in rows
+                    if expired.isdisjoint({row["a_memory_id"], row["b_memory_id"]})
+                ]
+                if len(rows) < count:
+                    break
+                last = rows[-1]["resolution_id"]
+        return found[:count]
+
+
+def _status(resolution: Resolution | None) -> str | None:
+    return None if resolution is None else resolution.status
+
+
+async def _resolutions(
+    tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID]]
+) -> dict[tuple[UUID, UUID], Resolution]:
+    rows = await tx.rows(
+        QUERIES["get_resolutions"],
+        tenant_id=tenant_id,
+        a_ids=[pair[0] for pair in pairs],
+        b_ids=[pair[1] for pair in pairs],
+    )
+    return {(row["a_memory_id"], row["b_memory_id"]): Resolution(**dict(row)) for row in rows}
+
+
+async def _named(
+    tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
+) -> tuple[tuple[UUID, UUID], UUID | None]:
+    wanted = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    if not found.keys() >= {draft.a_name, draft.b_name}:
+        raise MemoryNotFound
+    one, other = found[draft.a_name]["memory_id"], found[draft.b_name]["memory_id"]
+    if one == other:
+        raise FieldInvalid(violations=[("b_memory_id", "names the same memory as a_memory_id")])
+    canonical = None if draft.canonical_name is None else found.get(draft.canonical_name)
+    if draft.canonical_name is not None and (canonical is None or canonical["memory_id"] not in {one, other}):
+        raise CanonicalNotInPair
+    return sorted_pair(one, other), None if canonical is None else canonical["memory_id"]
+
+
+async def _carried_out(
+    tx: Transaction,
+    tenant_id: UUID,
+    memories: Mapping[UUID, Memory],
+    before: Resolution | None,
+    after: Resolution,
+    *,
+    at: datetime,
+    by: str,
+) -> tuple[Resolution, int]:
+    """Make the link and end the validity that follow from what is said, and undo those from before.
+
+    Return the resolution with what it did, and how many links came, less those that went.
+    """
+    if before is not None and before.canonical_memory_id == after.canonical_memory_id:
+        return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
+    count = 0
+    if before is not None and before.link_id is not None:
+        count -= len(await edges.remove(tx, tenant_id, [before.link_id], at=at, by=by))
+    if before is not None and before.closed_time is not None and before.other_memory_id is not None:
+        reopened = memories[before.other_memory_id]
+        if reopened.draft.valid_to_time == before.closed_time:
+            await _end(tx, tenant_id, reopened, None, at=at, by=by)
+    canonical_id, other_id = after.canonical_memory_id, after.other_memory_id
+    if canonical_id is None or other_id is None:
+        return after, count
+    link = Link(
+        link_id=new_id(at),
+        from_memory_id=canonical_id,
+        to_memory_id=other_id,
+        relation="supersedes",
+        label=None,
+        weight=DEFAULT_WEIGHT,
+        metadata=None,
+        create_time=after.update_time,
+        created_by=by,
+        revision=1,
+        update_time=after.update_time,
+        updated_by=by,
+        record_time=at,
+    )
+    made = await edges.insert(tx, tenant_id, [link], at=at, by=by)
+    draft = memories[other_id].draft
+    closed = None
+    if draft.valid_to_time is None:
+        said = after.update_time
+        closed = said if draft.valid_from_time is None else max(said, draft.valid_from_time)
+        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=said != at)
+    return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
+
+
+async def _end(
+    tx: Transaction,
+    tenant_id: UUID,
+    memory: Memory,
+    end: datetime | None,
+    *,
+    at: datetime,
+    by: str,
+    keeps_time: bool = False,
+) -> None:
+    """Give a memory's validity another end; an import that brings what was said elsewhere keeps its update_time."""
+    after = memory.revised(replace(memory.draft, valid_to_time=end), at=at, by=by)
+    if keeps_time:
+        after = replace(after, update_time=memory.update_time)
+    await entries.replace(tx, tenant_id, memory, after, at=at)
+
+
+def former(before: Resolution, until: datetime) -> Former:
+    """Return what is kept of it when it changes or goes."""
+    canonical = before.canonical_memory_id
+    said = {
+        "status": before.status,
+        "canonical_memory_id": None if canonical is None else str(canonical),
+        "note": before.note,
+    }
+    return Former(
+        kind=_KIND,
+        item_id=curation.pair_key(before.a_memory_id, before.b_memory_id),
+        revision=before.revision,
+        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        from_time=before.update_time,
+        until_time=until,
+        changed_by=before.updated_by,
+        memory_id=before.a_memory_id,
+        other_memory_id=before.b_memory_id,
+    )
+
+
+def _event(resolution: Resolution) -> Event:
+    payload: dict[str, object] = {"status": resolution.status, "revision": resolution.revision}
+    if resolution.canonical_memory_id is not None:
+        payload["canonical_memory_id"] = str(resolution.canonical_memory_id)
+    return Event(
+        type="memory_conflict_resolved",
+        entity_type=_KIND,
+        entity_id=curation.pair_key(resolution.a_memory_id, resolution.b_memory_id),
+        summary=f"conflict {resolution.status.replace('_', ' ')}",
+        payload=payload,
+    )

@@ -1,0 +1,1 @@
+"""Curation: reinforce, decay, merge, and consolidate memories."""

@@ -1,0 +1,117 @@
+"""Groups of memories that say the same to the same, found by walking their fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_memory.curation import model as curation
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.memories.model import Memory
+
+FEWEST_ALIKE = 2
+# Fingerprints that one call looks at; memories of one group that it settles, and memories in all.
+_FINGERPRINTS_AT_ONCE = 2000
+_MOST_OF_A_GROUP = 20
+_MOST_SETTLED = 200
+_LAST = UUID(int=(1 << 128) - 1)
+# What memories that say the same to the same share: a fingerprint, and who sees them.
+Sameness = tuple[UUID, tuple[str | None, ...]]
+
+
+async def find(
+    tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
+) -> tuple[list[tuple[Sameness, list[UUID]]], UUID | None, set[tuple[UUID, UUID]]]:
+    """Return groups of memories that say the same to the same, and the fingerprint to go on behind; None: nowhere.
+
+    The third value are pairs of them that contradict each other, the lower id first.
+    """
+    rows = await tx.rows(
+        QUERIES["walk_fingerprints"],
+        tenant_id=tenant_id,
+        after_fingerprint=after,
+        after_id=_LAST,
+        before_fingerprint=curation.FIRST_WITHOUT_KEY,
+        count=_FINGERPRINTS_AT_ONCE,
+    )
+    walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
+    place: UUID | None = None
+    if len(rows) == _FINGERPRINTS_AT_ONCE:
+        # The last group may go on behind what was read; it is settled next time, unless it is all there is.
+        if len(walked) > 1:
+            walked.pop()
+        place = walked[-1][0]
+    several = [row["memory_id"] for _, group in walked if len(group) >= FEWEST_ALIKE for row in group]
+    contradictions = await _contradictions(tx, tenant_id, several)
+    found: list[tuple[Sameness, list[UUID]]] = []
+    settled, last = 0, after
+    for fingerprint, group in walked:
+        for audience, members in _alike(group, contradictions, at):
+            if len(found) == most or settled >= _MOST_SETTLED:
+                return found, last, contradictions
+            found.append(((fingerprint, audience), members[:_MOST_OF_A_GROUP]))
+            settled += len(found[-1][1])
+            if len(members) > _MOST_OF_A_GROUP and not dry_run:
+                # Those that are left have their turn with the next call.
+                return found, last, contradictions
+            if dry_run and (len(found) == most or settled >= _MOST_SETTLED):
+                # Nothing was settled, so the next call would only meet the same ones again.
+                return found, fingerprint, contradictions
+        last = fingerprint
+    return found, place, contradictions
+
+
+async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[tuple[UUID, UUID]]:
+    """Return the pairs of some memories that a link or an open conflict says contradict each other."""
+    if not memory_ids:
+        return set()
+    rows = await tx.rows(QUERIES["find_disagreements"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {(min(row["one_id"], row["other_id"]), max(row["one_id"], row["other_id"])) for row in rows}
+
+
+def _alike(
+    rows: Sequence[asyncpg.Record], contradictions: set[tuple[UUID, UUID]], at: datetime
+) -> list[tuple[tuple[str | None, ...], list[UUID]]]:
+    """Gather memories that the same see and that do not disagree, two at least, each gathering with who sees it.
+
+    Those that nobody sees any more are left out.
+    """
+    # With a key, memories that say different things disagree. Data is never given up for other data, or for none.
+    alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
+    for row in rows:
+        if row["expire_time"] is not None and row["expire_time"] <= at:
+            continue
+        who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
+        sameness = (curation.audience(row["scope"], **who), row["content_hash"])
+        gatherings, memory_id = alike.setdefault(sameness, []), row["memory_id"]
+        for one in gatherings:
+            if all((min(other, memory_id), max(other, memory_id)) not in contradictions for other in one):
+                one.append(memory_id)
+                break
+        else:
+            gatherings.append([memory_id])
+    return [
+        (sameness[0], members)
+        for sameness, gatherings in alike.items()
+        for members in gatherings
+        if len(members) >= FEWEST_ALIKE
+    ]
+
+
+def still_is(memory: Memory | None, sameness: Sameness, at: datetime) -> bool:
+    """Say whether a memory that was read again still belongs to its group."""
+    return (
+        memory is not None
+        and memory.is_visible(at)
+        and memory.draft.archive_time is None
+        and (curation.fingerprint(memory.draft), curation.audience_of(memory.draft)) == sameness
+    )

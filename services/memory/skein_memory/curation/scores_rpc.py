@@ -1,0 +1,132 @@
+"""Scores and what changes them: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from skein.memory.v1 import memory_pb2, scores_pb2
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.idempotency.store import Once
+from skein_kit.ids import now, parse_id
+from skein_kit.rpc.pagination import must_fit, read_token, write_token
+from skein_kit.rpc.well_known_types import moment, time
+from skein_memory.curation import convert as curation_wire
+from skein_memory.curation import model as curation
+from skein_memory.curation.store import FIRST, Decayed, Group, Merged, Reinforced, Reinforcement
+from skein_memory.memories import convert as wire
+from skein_memory.parts import Rpcs
+
+_DEFAULT_DECAYED = 100
+_DEFAULT_GROUPS = 20
+
+
+class ScoreRpcs(Rpcs):
+    """Explaining scores, reinforcing, decaying, merging and consolidating memories."""
+
+    async def ExplainScore(
+        self, request: scores_pb2.ExplainScoreRequest, context: Context
+    ) -> scores_pb2.ExplainScoreResponse:
+        at = moment(request, "read_time") or now()
+        memory_id, found = await self._parts.curating.explain(caller(context).tenant(), request.memory_id, at=at)
+        return scores_pb2.ExplainScoreResponse(
+            memory_id=str(memory_id),
+            scores=wire.scores(found.scores),
+            confidence_components=[curation_wire.component(part) for part in found.confidence],
+            importance_components=[curation_wire.component(part) for part in found.importance],
+            read_time=time(at),
+        )
+
+    async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
+        who, at = caller(context), now()
+        given = request.HasField
+        by_much = Reinforcement(
+            confidence=request.confidence_delta if given("confidence_delta") else curation.REINFORCE_CONFIDENCE,
+            importance=request.importance_delta if given("importance_delta") else curation.REINFORCE_IMPORTANCE,
+            spread=request.spread if given("spread") else curation.REINFORCE_SPREAD,
+        )
+
+        def respond(done: Reinforced) -> scores_pb2.ReinforceResponse:
+            return scores_pb2.ReinforceResponse(
+                memories=[curation_wire.reinforced(memory) for memory in done.memories], truncated=done.truncated
+            )
+
+        stored = await self._parts.curating.reinforce(
+            who.tenant(), Once.of(who, request), request.memory_id, by_much, respond, at=at, by=who.principal
+        )
+        return scores_pb2.ReinforceResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
+        who, at = caller(context), now()
+
+        def respond(done: Decayed) -> scores_pb2.DecayResponse:
+            return scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more)
+
+        stored = await self._parts.curating.decay(
+            who.tenant(),
+            Once.of(who, request),
+            respond,
+            limit=request.limit or _DEFAULT_DECAYED,
+            at=at,
+            by=who.principal,
+        )
+        return scores_pb2.DecayResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
+        who, at, once = caller(context), now(), Once.of(caller(context), request)
+
+        def respond(merged: Merged) -> memory_pb2.MergeResponse:
+            response = memory_pb2.MergeResponse(
+                memory=wire.memory(merged.memory),
+                archived_memory_ids=[str(id_) for id_ in merged.archived_ids],
+                moved_link_count=merged.moved_links,
+            )
+            must_fit(response)
+            return response
+
+        stored = await self._parts.curating.merge(
+            who.tenant(),
+            once,
+            list(request.memory_ids),
+            respond,
+            max_content=self._parts.settings.max_content_characters,
+            at=at,
+            by=who.principal,
+        )
+        if isinstance(stored, bytes):
+            return memory_pb2.MergeResponse.FromString(stored)
+        response, documents = stored
+        pending = await self._parts.embeddings.make(documents, remaining=context.time_remaining())
+        response.embedding_pending = bool(pending)
+        if pending:
+            await self._parts.memories.correct_answer(who.tenant(), once, response)
+        return response
+
+    async def Consolidate(
+        self, request: scores_pb2.ConsolidateRequest, context: Context
+    ) -> scores_pb2.ConsolidateResponse:
+        who, at = caller(context), now()
+        tenant_id, question = who.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
+        words = read_token(request.page_token, tenant_id, question)
+        after = FIRST if words is None else parse_id(words[0]) if len(words) == 1 else None
+        if after is None:
+            raise PageTokenInvalid
+
+        def respond(groups: Sequence[Group], place: UUID | None) -> scores_pb2.ConsolidateResponse:
+            return scores_pb2.ConsolidateResponse(
+                groups=[curation_wire.group(one) for one in groups],
+                next_page_token="" if place is None else write_token([str(place)], tenant_id, question),
+            )
+
+        stored = await self._parts.curating.consolidate(
+            tenant_id,
+            Once.of(who, request),
+            respond,
+            after=after,
+            most=request.page_size or _DEFAULT_GROUPS,
+            dry_run=request.dry_run,
+            at=at,
+            by=who.principal,
+        )
+        return scores_pb2.ConsolidateResponse.FromString(stored) if isinstance(stored, bytes) else stored

@@ -1,0 +1,357 @@
+"""What changes the scores of memories, and what makes one of several: each in one transaction of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.ids import new_ids
+from skein_memory.curation import duplicates
+from skein_memory.curation import model as curation
+from skein_memory.errors import MemoryNotFound, MergeTooLarge
+from skein_memory.links import rows as edges
+from skein_memory.links.model import DEFAULT_WEIGHT, Link
+from skein_memory.memories import names
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.scoring import model as scores
+from skein_memory.scoring.store import NOTHING, circumstances_of, scored
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.search_text.postings import Document
+    from skein_memory.memories.model import Memory
+    from skein_memory.scoring.model import Explanation
+
+Response = TypeVar("Response", bound=Message)
+
+# Neighbours that one call reinforces.
+MOST_NEIGHBOURS = 50
+# Links that one merge moves.
+MOST_LINKS = 500
+FIRST = UUID(int=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reinforcement:
+    """By how much to raise a memory's scores, and which part of it its neighbours get."""
+
+    confidence: float
+    importance: float
+    spread: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reinforced:
+    """The memory that was named, then its neighbours; whether it has more of them than were reinforced."""
+
+    memories: Sequence[Memory]
+    truncated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decayed:
+    """How many memories decayed, and whether more may be due."""
+
+    decayed: int
+    more: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Memories that say the same: the one that is kept, and the others."""
+
+    kept_id: UUID
+    archived_ids: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Merged:
+    """What came of a merge."""
+
+    memory: Memory
+    archived_ids: tuple[UUID, ...]
+    moved_links: int
+
+
+class CuratingStore(Store):
+    """Reinforces, decays, merges and consolidates memories, and explains what they are worth."""
+
+    async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
+        """Return a memory's id and what it is worth, term by term, at the time `at`. Raises MemoryNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            found = await names.read(tx, QUERIES["get_memories"], tenant_id, [name])
+            memory = entries.memory_of(found[name]) if name in found else None
+            if memory is None or not memory.is_visible(at):
+                raise MemoryNotFound
+            around = (await circumstances_of(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
+            formula = (await self._policies.of(tx, tenant_id)).importance_formula
+        return memory.memory_id, scores.explain(memory, around, formula=formula, at=at)
+
+    async def reinforce(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        name: str,
+        by_much: Reinforcement,
+        respond: Callable[[Reinforced], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Raise the scores of a memory and of its neighbours; or return the request's first answer.
+
+        What contradicts the memory gains nothing by it. Raises MemoryNotFound.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
+            if name not in found:
+                raise MemoryNotFound
+            memory_id: UUID = found[name]["memory_id"]
+            neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
+            memories = await entries.locked_all(tx, tenant_id, [memory_id, *neighbours])
+            if memory_id not in memories or not memories[memory_id].is_visible(at):
+                raise MemoryNotFound
+            raised = []
+            for id_, share in ((memory_id, 1.0), *((id_, by_much.spread) for id_ in neighbours)):
+                before = memories.get(id_)
+                if before is None or not before.is_visible(at):
+                    continue
+                confidence, importance = share * by_much.confidence, share * by_much.importance
+                after = curation.reinforced(before, confidence=confidence, importance=importance, at=at, by=by)
+                if after.draft != before.draft:
+                    await entries.replace(tx, tenant_id, before, after, at=at, event="memory_reinforced")
+                raised.append(after if after.draft != before.draft else before)
+            response = respond(Reinforced(memories=raised, truncated=more))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def decay(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        respond: Callable[[Decayed], Response],
+        *,
+        limit: int,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Lower the scores of idle memories, as `decay_portion` does; or return the request's first answer."""
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            days = (await self._policies.of(tx, tenant_id)).decay_days
+            response = respond(await _decay(tx, tenant_id, days, limit=limit, at=at, by=by))
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def decay_portion(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> Decayed:
+        """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
+        async with self._database.tenant(tenant_id) as tx:
+            days = (await self._policies.of(tx, tenant_id)).decay_days
+            return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
+
+    async def merge(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        wanted: Sequence[str],
+        respond: Callable[[Merged], Response],
+        *,
+        max_content: int,
+        at: datetime,
+        by: str,
+    ) -> tuple[Response, list[Document]] | bytes:
+        """Let the first of some memories take in the others; or return the request's first answer.
+
+        Return the answer and the documents whose vectors are to be made. Raises MemoryNotFound, ContentTooLong,
+        MergeTooLarge and QuotaExceeded.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+            if not found.keys() >= set(wanted):
+                raise MemoryNotFound
+            # Two names may stand for one memory.
+            ids = list(dict.fromkeys(found[name]["memory_id"] for name in wanted))
+            locked = await entries.locked_all(tx, tenant_id, ids)
+            if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
+                raise MemoryNotFound
+            memories = [locked[id_] for id_ in ids]
+            after = curation.merged(memories, max_content=max_content, at=at, by=by)
+            documents = await entries.replace(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+            await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
+            moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
+            change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
+            (shown,) = await scored(tx, tenant_id, self._policies, [after], at=at)
+            response = respond(Merged(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"links": change})
+        return response, documents
+
+    async def consolidate(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        respond: Callable[[Sequence[Group], UUID | None], Response],
+        *,
+        after: UUID,
+        most: int,
+        dry_run: bool,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Keep one of each group of memories that say the same, and archive the others; or return the first answer.
+
+        A group are those that the same see, that have not expired and that do not disagree. It looks at a bounded
+        number of memories whose fingerprints lie behind `after`; `respond` gets the groups and where the next call goes
+        on, None for nowhere. A `dry_run` changes nothing, and of very many groups with one fingerprint names only some.
+        Raises QuotaExceeded.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            found, place, contradictions = await duplicates.find(tx, tenant_id, after, most, at=at, dry_run=dry_run)
+            ids = [id_ for _, members in found for id_ in members]
+            read = entries.read if dry_run else entries.locked_all
+            memories = await read(tx, tenant_id, ids) if ids else {}
+            groups: list[Group] = []
+            for sameness, members in found:
+                same = [memories[id_] for id_ in members if duplicates.still_is(memories.get(id_), sameness, at)]
+                for group in curation.agreeing(same, contradictions):
+                    if len(group) >= duplicates.FEWEST_ALIKE:
+                        kept = curation.best(group)
+                        others = tuple(one.memory_id for one in group if one is not kept)
+                        groups.append(Group(kept_id=kept.memory_id, archived_ids=others))
+            links = 0
+            if not dry_run:
+                gone = [memories[id_] for group in groups for id_ in group.archived_ids]
+                await _archive(tx, tenant_id, gone, event="memory_consolidated", at=at, by=by)
+                pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
+                links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
+            response = respond(groups, place)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"links": links})
+        return response
+
+
+async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tuple[list[UUID], bool]:
+    rows = await tx.rows(
+        QUERIES["list_neighbours"], tenant_id=tenant_id, memory_id=memory_id, count=MOST_NEIGHBOURS + 1
+    )
+    near = dict.fromkeys(row["other_id"] for row in rows[:MOST_NEIGHBOURS] if row["relation"] != "contradicts")
+    return list(near), len(rows) > MOST_NEIGHBOURS
+
+
+async def _decay(tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str) -> Decayed:
+    before = at - curation.period(decay_days)
+    idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
+    memory_ids = [row["memory_id"] for row in idle]
+    if not memory_ids:
+        return Decayed(decayed=0, more=False)
+    memories = await entries.locked_all(tx, tenant_id, memory_ids)
+    # Another worker may have done some of them while the locks were waited for.
+    rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
+    decayed = 0
+    for row in rows:
+        memory = memories.get(row["memory_id"])
+        if memory is None or not memory.is_visible(at) or row["decay_time"] is None:
+            continue
+        idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
+        read = row["last_access_time"]
+        used = memory.update_time if read is None else max(memory.update_time, read)
+        periods, then = idleness.until(used, at, decay_days)
+        after = curation.decayed(memory, periods)
+        if after.draft != memory.draft:
+            await entries.replace(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
+            decayed += 1
+        await tx.execute(
+            QUERIES["mark_decay"],
+            tenant_id=tenant_id,
+            memory_id=memory.memory_id,
+            decay_time=None if then is None else then.since,
+            decay_periods=curation.MOST_DECAY_PERIODS if then is None else then.periods,
+        )
+    return Decayed(decayed=decayed, more=len(memory_ids) == limit)
+
+
+async def _archive(
+    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, event: str, at: datetime, by: str
+) -> None:
+    for before in memories:
+        after = curation.archived(before, at=at, by=by)
+        if after is not before:
+            await entries.replace(tx, tenant_id, before, after, at=at, event=event)
+
+
+async def _supersede(
+    tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID]], *, at: datetime, by: str
+) -> int:
+    """Link each first memory to the second, which it supersedes; return how many links are new."""
+    links = [
+        Link(
+            link_id=id_,
+            from_memory_id=kept,
+            to_memory_id=other,
+            relation="supersedes",
+            label=None,
+            weight=DEFAULT_WEIGHT,
+            metadata=None,
+            create_time=at,
+            created_by=by,
+            revision=1,
+            update_time=at,
+            updated_by=by,
+            record_time=at,
+        )
+        for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
+    ]
+    return len(await edges.insert(tx, tenant_id, links, at=at, by=by))
+
+
+async def _move_links(
+    tx: Transaction, tenant_id: UUID, target: UUID, others: Sequence[UUID], *, at: datetime, by: str
+) -> tuple[int, int]:
+    """Let the links of some memories lead from and to another one; return how many it got, and how many more there are.
+
+    Links among these memories go: they would lead from the other one to itself. So do those that it has already.
+    """
+    rows = await tx.rows(QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(others), count=MOST_LINKS + 1)
+    ids = {row["link_id"] for row in rows}
+    if len(ids) > MOST_LINKS:
+        raise MergeTooLarge(kind="links", limit=MOST_LINKS)
+    removed = await edges.remove(tx, tenant_id, sorted(ids), at=at, by=by)
+    gone = set(others)
+    moved: dict[tuple[UUID, UUID, str], Link] = {}
+    for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
+        led = replace(
+            link,
+            link_id=id_,
+            from_memory_id=target if link.from_memory_id in gone else link.from_memory_id,
+            to_memory_id=target if link.to_memory_id in gone else link.to_memory_id,
+            create_time=at,
+            created_by=by,
+            revision=1,
+            update_time=at,
+            updated_by=by,
+            record_time=at,
+        )
+        if led.from_memory_id != led.to_memory_id:
+            moved.setdefault(led.pair, led)
+    made = await edges.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
+    return len(made), len(made) - len(removed)

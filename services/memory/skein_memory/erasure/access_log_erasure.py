@@ -1,0 +1,132 @@
+"""What the access log and the statistics keep of a person beyond the rows about them, and its removal.
+
+A call that is at work while a person is erased is recorded seconds later. So each erasure is noted, the access log is
+cleared at once, once more half a minute later, and again when the longest call is recorded; then the note goes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_kit.ids import first_id, new_id
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.store_base import Tables
+
+# By then every process has recorded what ended, and dropped what it held in memory.
+SETTLE = timedelta(seconds=30)
+# Calls that began so long before an erasure may end after it.
+_LONGEST_CALL = timedelta(minutes=10)
+# Searches that began so long before an erasure lose their words, if these are kept: they may name the person.
+_LONGEST_SEARCH = timedelta(minutes=1)
+_SECRET_BYTES = 32
+# Accesses that one transaction clears.
+_CLEARED_AT_ONCE = 5000
+
+
+async def note_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
+    """Note that a person is erased, and destroy the key of the tenant's hashes."""
+    await _note(tx, tenant_id, f"subject:{subject_id}", at=at)
+    await tx.execute(QUERIES["delete_access_key"], tenant_id=tenant_id)
+
+
+async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[str]:
+    """Return the sessions that memories belong to, or did; the session service need not know them."""
+    rows = await tx.rows(QUERIES["sessions_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["session_id"] for row in rows}
+
+
+async def clear_sessions(
+    tx: Transaction, tenant_id: UUID, subject_id: str, session_ids: Iterable[str], *, at: datetime
+) -> None:
+    """Take the sessions of a person out of the access log, and note that they were erased."""
+    if names := sorted(set(session_ids)):
+        await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
+        for name in names:
+            await _note(tx, tenant_id, f"session:{name}", at=at)
+
+
+async def clear_words(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
+    """Remove the recorded words of searches that found memories; return from how many accesses."""
+    return await tx.execute(QUERIES["clear_words_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+
+
+async def log_end(tx: Transaction) -> str:
+    """Return how far the write-ahead log goes."""
+    position: str = await tx.value(QUERIES["log_end"])
+    return position
+
+
+async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
+    await tx.execute(
+        QUERIES["note_erasure"],
+        tenant_id=tenant_id,
+        erasure_id=new_id(at),
+        name=name,
+        secret=secrets.token_bytes(_SECRET_BYTES),
+        erase_time=at,
+    )
+
+
+class ErasureStore(Store):
+    """Removes from the access log and the statistics what they keep of erased people and sessions."""
+
+    def __init__(self, tables: Tables, *, longest_call: timedelta) -> None:
+        """Keep the notes of erasures until calls that may last so long are recorded."""
+        super().__init__(tables)
+        self.keep = longest_call + SETTLE
+
+    async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
+        """Take a person out of the access log; return how many accesses were changed."""
+        cleared, count = 0, _CLEARED_AT_ONCE
+        while count == _CLEARED_AT_ONCE:
+            async with self._database.tenant(tenant_id) as tx:
+                count = await tx.execute(
+                    QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
+                )
+            cleared += count
+        async with self._database.tenant(tenant_id) as tx:
+            display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
+            names = sorted({subject_id.strip(), display_name.strip()} - {""})
+            cleared += await tx.execute(QUERIES["clear_words_naming"], tenant_id=tenant_id, names=names)
+        return cleared
+
+    async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
+        """Clear the access log once more of what was erased; say whether the last was cleared for some erasure.
+
+        What fails is done again by the next call, as the notes of the erasures go last.
+        """
+        until = at - SETTLE
+        of_tenant = {"tenant_id": tenant_id}
+        async with self._database.tenant(tenant_id) as tx:
+            times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
+        if times is None or times["first_time"] is None:
+            return False
+        since, before = first_id(times["first_time"] - max(_LONGEST_CALL, self.keep)), first_id(times["last_time"])
+        async with self._database.tenant(tenant_id) as tx:
+            await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
+            await tx.execute(QUERIES["clear_words_of_lost_memories"], **of_tenant, since_id=since)
+            since = first_id(times["first_time"] - _LONGEST_SEARCH)
+            await tx.execute(QUERIES["clear_words_between"], **of_tenant, since_id=since, before_id=before)
+            await tx.execute(QUERIES["delete_access_key"], **of_tenant)
+            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.keep) > 0
+
+    async def refresh_statistics(self, *, before: datetime) -> None:
+        """Make the planner's statistics anew that are older than a time.
+
+        Each table has a transaction of its own: whoever reads the log of changes waits for open ones.
+        """
+        async with self._database.shared() as tx:
+            tables = await tx.rows(QUERIES["outdated_statistics"], before=before)
+        for table in tables:
+            async with self._database.shared() as tx:
+                await tx.value(QUERIES["refresh_statistics"], schema=table["schema"], name=table["name"], before=before)

@@ -1,0 +1,145 @@
+-- note_erasure --
+-- Note by a digest that somebody was erased, so that what is recorded a moment later is erased too. Notes of a tenant share
+-- a secret while there are any.
+INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
+SELECT :tenant_id, :erasure_id::uuid, own.secret, sha256(own.secret || convert_to(:name::text, 'UTF8')),
+    :erase_time::timestamptz
+FROM (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE noted.tenant_id = :tenant_id
+                       ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
+
+-- erasure_times --
+-- Return when the first and the last were of the erasures up to a time that are not over yet; null when all are.
+SELECT min(erase_time) AS first_time, max(erase_time) AS last_time
+FROM memory.erasures
+WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
+
+-- delete_erasures --
+-- Forget what was erased up to a time.
+DELETE FROM memory.erasures
+WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
+
+-- display_name --
+-- Read what a person is called.
+SELECT display_name FROM tenancy.subjects WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- delete_access_key --
+-- Destroy the key of a tenant's hashes.
+DELETE FROM memory.access_keys WHERE tenant_id = :tenant_id;
+
+-- clear_accesses_of_subject --
+-- Take a person out of some accesses: who it is, where they spoke, what was asked about them, and by which call.
+UPDATE memory.access_log
+SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
+    request_id = ''
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT about.access_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
+    LIMIT :count));
+
+-- sessions_of_memories --
+-- Return the sessions that memories belong to, or did.
+SELECT entry.session_id FROM memory.entries AS entry
+WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:memory_ids::uuid[]) AND entry.session_id IS NOT NULL
+UNION
+SELECT version.session_id FROM memory.versions AS version
+WHERE version.tenant_id = :tenant_id AND version.memory_id = ANY (:memory_ids) AND version.session_id IS NOT NULL;
+
+-- clear_accesses_of_sessions --
+-- Take sessions of a person out of the access log, but for what was about others: callers choose the names of sessions.
+UPDATE memory.access_log
+SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
+    request_id = ''
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT about.access_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[])
+        AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
+    UNION
+    SELECT claimed.access_id FROM memory.access_log AS claimed
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names)
+        AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
+
+-- clear_late_accesses --
+-- Take people and sessions that are noted as erased out of the accesses since a time.
+WITH noted AS MATERIALIZED (
+    SELECT erasure.secret, erasure.digest FROM memory.erasures AS erasure WHERE erasure.tenant_id = :tenant_id
+)
+UPDATE memory.access_log
+SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
+    request_id = ''
+WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
+    SELECT late.access_id
+    FROM memory.access_log AS late,
+         (SELECT DISTINCT noted.secret FROM noted) AS own,
+         LATERAL (VALUES ('subject:' || late.subject_id),
+                         ('subject-session:' || char_length(late.subject_id) || ':' || late.subject_id || ':'
+                          || late.session_id),
+                         ('subject-session:' || char_length(late.subject_id) || ':' || late.subject_id || ':'
+                          || late.claimed_session_id),
+                         (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.session_id END),
+                         (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.claimed_session_id END)) AS known (name)
+    WHERE late.tenant_id = :tenant_id AND late.access_id >= :since_id AND known.name IS NOT NULL
+        AND sha256(own.secret || convert_to(known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
+
+-- clear_words_between --
+-- Remove the words of searches between two times, whatever they are.
+UPDATE memory.access_log
+SET request_data = NULL
+WHERE tenant_id = :tenant_id AND access_id >= :since_id AND access_id < :before_id
+    AND request_data @? '$.**.query ? (@.type() == "string")';
+
+-- clear_words_of_memories --
+-- Remove the words of searches that found some memories, from all that was recorded of these searches.
+UPDATE memory.access_log AS access
+SET request_data = NULL
+FROM (
+    SELECT DISTINCT found.request_id, found.create_time FROM memory.access_log AS found
+    WHERE found.tenant_id = :tenant_id AND found.memory_id = ANY (:memory_ids::uuid[])
+        AND found.request_data @? '$.**.query ? (@.type() == "string")'
+) AS search
+WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
+    AND access.create_time = search.create_time
+    AND access.request_data @? '$.**.query ? (@.type() == "string")';
+
+-- clear_words_of_lost_memories --
+-- The same of searches since a time that found memories which are in no table any more.
+UPDATE memory.access_log AS access
+SET request_data = NULL
+FROM (
+    SELECT DISTINCT found.request_id, found.create_time FROM memory.access_log AS found
+    WHERE found.tenant_id = :tenant_id AND found.access_id >= :since_id AND found.memory_id IS NOT NULL
+        AND found.request_data @? '$.**.query ? (@.type() == "string")'
+        AND NOT EXISTS (SELECT FROM memory.entries AS entry
+                        WHERE entry.tenant_id = :tenant_id AND entry.memory_id = found.memory_id)
+        AND NOT EXISTS (SELECT FROM memory.archived AS archived
+                        WHERE archived.tenant_id = :tenant_id AND archived.memory_id = found.memory_id)
+) AS search
+WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
+    AND access.create_time = search.create_time
+    AND access.request_data @? '$.**.query ? (@.type() == "string")';
+
+-- clear_words_naming --
+-- Remove the words of searches that name a person by one of some names, as whole words, whatever their case.
+UPDATE memory.access_log AS access
+SET request_data = NULL
+WHERE access.tenant_id = :tenant_id AND access.request_data @? '$.**.query ? (@.type() == "string")'
+    AND EXISTS (
+        SELECT FROM unnest(:names::text[]) AS name, jsonb_path_query(access.request_data, '$.**.query') AS words
+        WHERE (words #>> '{}') ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)'));
+
+-- outdated_statistics --
+-- Return the tables of which the planner's statistics are older than a time. Of no tenant.
+SELECT n.nspname::text AS schema, c.relname::text AS name
+FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind IN ('r', 'p') AND c.reltuples >= 0
+    AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < :before::timestamptz
+ORDER BY c.oid;
+
+-- refresh_statistics --
+-- Make the planner's statistics of a table anew unless they are from after a time; say whether they were. Of no tenant.
+SELECT memory.refresh_statistics(:schema::text, :name::text, :before::timestamptz);
+
+-- log_end --
+-- How far the write-ahead log goes, as Postgres writes positions. Of no tenant.
+SELECT pg_current_wal_insert_lsn()::text;

@@ -1,0 +1,235 @@
+"""Taking memories out of cold storage for good: by their names, by a person, or by what a filter says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from skein_kit import filters
+from skein_kit.idempotency.store import LIFETIME
+from skein_kit.ids import new_id, parse_id
+from skein_kit.json_values import exact
+from skein_memory.cold_storage import rows as cold_rows
+from skein_memory.cold_storage.files import Files
+from skein_memory.erasure import access_log_erasure
+from skein_memory.erasure.model import SPARED_ANSWERS, purged
+from skein_memory.errors import ArchiveNotFound
+from skein_memory.events import writer
+from skein_memory.memories.filter_fields import fields_of_row
+from skein_memory.queries import QUERIES
+from skein_memory.tombstones import store as tombstones
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.filters.expression import Expression
+    from skein_memory.listing.filter import Filter
+
+    Rows = Mapping[str, Sequence[dict[str, Any]]]
+
+# Archives whose files one call reads for a filter, and how many it looks for them among.
+ARCHIVES_AT_ONCE = 4
+_LOOKED_AT = 200
+# Memories of a person that are found at once.
+_FOUND_AT_ONCE = 2000
+_BEFORE_ALL = UUID(int=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """Why memories go: when, by whom, and whether this only asks what would go."""
+
+    at: datetime
+    by: str
+    dry_run: bool
+    # The person of whom all goes, if one is meant: their sessions leave the access log as well.
+    of_person: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expunged:
+    """Which memories went, which names meant one of cold storage, and up to which archive nothing is left."""
+
+    memory_ids: list[UUID]
+    names: AbstractSet[str] = frozenset()
+    # None: nobody looked.
+    seen: UUID | None = None
+    # Whether there are archives after that one.
+    more: bool = False
+
+
+class ExpungingStore(Files):
+    """Removes memories that lie in archives; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
+
+    async def named(
+        self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: Wish
+    ) -> Expunged:
+        """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
+        ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
+        async with self._database.tenant(tenant_id) as tx:
+            newest = await _newest(tx, tenant_id)
+            rows = await tx.rows(
+                QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
+            )
+        rows = [row for row in rows if after is None or row["archive_id"] > after]
+        known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+        meant = frozenset(name for name in names if name in known or (parse_id(name) or name) in known)
+        gone: list[UUID] = []
+        for archive_id, memory_ids in _by_archive(rows).items():
+            gone += await self._expunge(tenant_id, archive_id, _choosing(wanted.condition(wish.at), memory_ids), wish)
+        return Expunged(memory_ids=gone, names=meant, seen=newest)
+
+    async def of_subject(self, tenant_id: UUID, subject_id: str, *, after: UUID | None, wish: Wish) -> Expunged:
+        """Remove all memories about a person from archives after one."""
+        gone: list[UUID] = []
+        since = _BEFORE_ALL if after is None else UUID(int=after.int + 1)
+        async with self._database.tenant(tenant_id) as tx:
+            newest = await _newest(tx, tenant_id)
+        while True:
+            async with self._database.tenant(tenant_id) as tx:
+                rows = await tx.rows(
+                    QUERIES["find_archived_subject"],
+                    tenant_id=tenant_id,
+                    subject_id=subject_id,
+                    since_id=since,
+                    count=_FOUND_AT_ONCE,
+                )
+            found, is_all = _by_archive(rows), len(rows) < _FOUND_AT_ONCE
+            if not is_all:
+                # The last archive may hold more than were found, and is asked for again.
+                since = max(found)
+                del found[since]
+            for archive_id, memory_ids in found.items():
+                gone += await self._expunge(tenant_id, archive_id, _choosing(None, memory_ids), wish)
+            if is_all:
+                return Expunged(memory_ids=gone, seen=newest)
+
+    async def passing(self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: Wish) -> Expunged:
+        """Remove what passes from some archives after one, whose files are read and held against the filter."""
+        async with self._database.tenant(tenant_id) as tx:
+            looked = await tx.rows(
+                QUERIES["walk_archives"],
+                tenant_id=tenant_id,
+                after_id=after or _BEFORE_ALL,
+                subject_id=wanted.subject_id,
+                count=_LOOKED_AT,
+            )
+        gone: list[UUID] = []
+        choose, files = _choosing(wanted.condition(wish.at), None), 0
+        for place, row in enumerate(looked, start=1):
+            if row["may_hold"] and wanted.may_be_of(row["from_time"], row["to_time"]):
+                gone += await self._expunge(tenant_id, row["archive_id"], choose, wish)
+                files += 1
+            if files == ARCHIVES_AT_ONCE and place < len(looked):
+                return Expunged(memory_ids=gone, seen=row["archive_id"], more=True)
+        seen = looked[-1]["archive_id"] if looked else after or _BEFORE_ALL
+        return Expunged(memory_ids=gone, seen=seen, more=len(looked) == _LOOKED_AT)
+
+    async def _expunge(
+        self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], wish: Wish
+    ) -> Sequence[UUID]:
+        """Take what is chosen out of an archive; return which: none when somebody else restored it meanwhile."""
+        while True:
+            try:
+                archive, rows = await self._read(tenant_id, archive_id)
+            except ArchiveNotFound:
+                return ()
+            gone = sorted(choose(rows))
+            if wish.dry_run or not gone:
+                return gone
+            names = {str(id_) for id_ in gone}
+            left = {
+                table: [row for row in held if not any(row[column] in names for column in cold_rows.KEPT[table])]
+                for table, held in rows.items()
+            }
+            written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(left)) if left["entries"] else None
+            async with self._database.tenant(tenant_id) as tx:
+                locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+                is_mine = locked is not None and locked["checksum"] == archive["checksum"]
+                if is_mine:
+                    await _forget(tx, tenant_id, gone, rows, wish)
+                    if written is None:
+                        await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+                    else:
+                        await tx.execute(
+                            QUERIES["shrink_archive"],
+                            tenant_id=tenant_id,
+                            archive_id=archive_id,
+                            memory_count=len(left["entries"]),
+                            byte_count=written.byte_count,
+                            checksum=written.checksum,
+                        )
+            if is_mine:
+                await self._cold.delete(tenant_id, archive_id, archive["checksum"])
+                return gone
+            # Somebody else changed it meanwhile: it has its turn again.
+            if written is not None:
+                await self._cold.delete(tenant_id, archive_id, written.checksum)
+
+
+async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
+    """Name the newest archive. Asked before what lies in them: what comes to one later is in a newer one."""
+    newest: UUID | None = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id)
+    return newest or _BEFORE_ALL
+
+
+async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Rows, wish: Wish) -> None:
+    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored answer."""
+    names = {str(id_) for id_ in gone}
+    said = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
+    await tombstones.write(
+        tx,
+        tenant_id,
+        gone,
+        at=wish.at,
+        external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
+        sayings=[(row["type"], row["content"], _json(row["data"])) for row in said],
+    )
+    await access_log_erasure.clear_words(tx, tenant_id, gone)
+    if wish.of_person:
+        sessions = {row["session_id"] for row in said if row["session_id"]}
+        await access_log_erasure.clear_sessions(tx, tenant_id, wish.of_person, sessions, at=wish.at)
+    await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
+    await tx.execute(
+        QUERIES["empty_answers"],
+        tenant_id=tenant_id,
+        since_time=wish.at - LIFETIME,
+        names=sorted(names),
+        spared=list(SPARED_ANSWERS),
+    )
+    await writer.record(tx, tenant_id, purged(gone, new_id(wish.at)), at=wish.at, by=wish.by)
+
+
+def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:
+    """Return what chooses from an archive's rows the memories that pass, of some or of all."""
+
+    def choose(rows: Rows) -> set[UUID]:
+        tags: dict[str, list[str]] = {}
+        for row in rows["tags"]:
+            tags.setdefault(row["memory_id"], []).append(row["tag"])
+        return {
+            memory_id
+            for row in rows["entries"]
+            if (memory_id := UUID(row["memory_id"])) is not None
+            and (among is None or memory_id in among)
+            and (condition is None or filters.holds(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))
+        }
+
+    return choose
+
+
+def _by_archive(rows: Sequence[asyncpg.Record]) -> dict[UUID, set[UUID]]:
+    found: dict[UUID, set[UUID]] = {}
+    for row in rows:
+        found.setdefault(row["archive_id"], set()).add(row["memory_id"])
+    return dict(sorted(found.items()))
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else exact.dumps(value)

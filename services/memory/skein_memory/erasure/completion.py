@@ -1,0 +1,87 @@
+"""Completes erasures after the calls that were in flight; the worker's round completes those of a stopped process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from skein_kit.errors import Refusal
+from skein_kit.ids import now
+from skein_kit.telemetry import logs
+from skein_memory.erasure.access_log_erasure import SETTLE
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_memory.erasure.access_log_erasure import ErasureStore
+
+# The clocks of this loop and of the erasures may differ by this time.
+_SPARE_SECONDS = 1.0
+# The least time between two refreshes of the planner's statistics.
+_REFRESH_SECONDS = 150.0
+
+log = logs.get("memory")
+
+
+class ErasureCompleter:
+    """Completes the erasures of tenants, one tenant after the other."""
+
+    def __init__(self, erasures: ErasureStore) -> None:
+        """Complete the erasures of this store."""
+        self._erasures = erasures
+        # Due times by the loop's clock; all entries of one queue have the same delay.
+        delays = (SETTLE.total_seconds(), erasures.keep.total_seconds())
+        self._due = {delay + _SPARE_SECONDS: asyncio.Queue[tuple[float, UUID]]() for delay in delays}
+        # Planner statistics from before this time may contain values of erased people; None: there are none.
+        self._outdated: datetime | None = None
+        self._next_refresh = 0.0
+
+    def schedule(self, tenant_id: UUID) -> None:
+        """Complete a tenant's erasures after the calls that are in flight now have ended."""
+        at = asyncio.get_running_loop().time()
+        for delay, queue in self._due.items():
+            queue.put_nowait((at + delay, tenant_id))
+
+    async def run(self) -> None:
+        """Complete due erasures until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for queue in self._due.values():
+                group.create_task(self._consume(queue))
+            group.create_task(self._keep_refreshing())
+
+    async def complete(self, tenant_id: UUID) -> None:
+        """Complete a tenant's due erasures; a failure is logged, and a later call tries again."""
+        at = now()
+        try:
+            if await self._erasures.finish(tenant_id, at=at):
+                self._outdated = at
+            await self._refresh()
+        except (Refusal, asyncpg.PostgresError) as error:
+            log.warning("erasure_not_finished", tenant_id=str(tenant_id), error=type(error).__name__)
+
+    async def _consume(self, queue: asyncio.Queue[tuple[float, UUID]]) -> None:
+        while True:
+            due, tenant_id = await queue.get()
+            await asyncio.sleep(due - asyncio.get_running_loop().time())
+            await self.complete(tenant_id)
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS / 3)
+            try:
+                await self._refresh()
+            except (Refusal, asyncpg.PostgresError) as error:
+                log.warning("statistics_not_refreshed", error=type(error).__name__)
+
+    async def _refresh(self) -> None:
+        """Refresh outdated planner statistics for all tenants at once, at a limited rate."""
+        at, before = asyncio.get_running_loop().time(), self._outdated
+        if before is None or at < self._next_refresh:
+            return
+        self._next_refresh = at + _REFRESH_SECONDS
+        await self._erasures.refresh_statistics(before=before)
+        if self._outdated == before:
+            self._outdated = None

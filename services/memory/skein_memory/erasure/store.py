@@ -1,0 +1,368 @@
+"""Removing memories for good, with every copy of what they say; and forgetting many at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.idempotency.store import LIFETIME
+from skein_kit.ids import first_id, new_id, parse_id
+from skein_kit.search_text import postings
+from skein_memory.blocks import purge as erased_blocks
+from skein_memory.erasure import access_log_erasure
+from skein_memory.erasure.model import CONTENT, SPARED_ANSWERS, Receipt, purged
+from skein_memory.errors import BlockNotDeleted, BlockNotFound
+from skein_memory.events import writer
+from skein_memory.listing import store as finding
+from skein_memory.memories import names
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+from skein_memory.tombstones import store as tombstones
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.listing.filter import Filter
+    from skein_memory.memories.model import Memory
+
+Response = TypeVar("Response", bound=Message)
+
+# Memories whose time is over that one call purges, and how it looks for them.
+_RETIRED_AT_ONCE = 200
+_SCAN = 2000
+_SCANS = 200
+# Expired memories that one transaction erases, and transactions of one call.
+_EXPIRED_AT_ONCE = 200
+_EXPIRED_PORTIONS = 20
+_NOTHING = finding.Found(memory_ids=[], after=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Erased:
+    """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left.
+
+    Blocks are gone through when no memories are left: then `blocks_after` tells where to go on.
+    """
+
+    memory_ids: list[UUID]
+    receipt: Receipt | None
+    not_found: list[str]
+    after: UUID | None
+    blocks_after: str | None = None
+    # Whether memories went to cold storage after it was looked through.
+    is_behind: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Which memories are meant: those that pass, and of `names` only if there are any.
+
+    With them may go the blocks about `subject_id`; from `blocks_after` on, if only these are left.
+    """
+
+    names: Sequence[str]
+    filter: Filter
+    after: UUID | None
+    count: int
+    subject_id: str = ""
+    blocks_after: str | None = None
+    # Whether no memories are left to look for: what lies in cold storage takes longer.
+    is_done: bool = False
+    # The archive up to which cold storage was looked through; None when it was not.
+    seen: UUID | None = None
+
+
+class _Undone(Exception):
+    """Leaves a transaction without a trace."""
+
+
+class ErasingStore(Store):
+    """Removes memories."""
+
+    async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
+        """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
+        async with self._database.tenant(tenant_id) as tx:
+            found, _ = await _selected(tx, tenant_id, selection, at=at)
+            return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
+
+    async def first_answer(self, tenant_id: UUID, once: Once) -> bytes | None:
+        """Return what a request was answered when it came first; None when it is new."""
+        first: bytes | None = None
+        with suppress(_Undone):
+            async with self._database.tenant(tenant_id) as tx:
+                first = await self._requests.claim(tx, tenant_id, once)
+                raise _Undone
+        return first
+
+    async def purge(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        selection: Selection,
+        respond: Callable[[Erased], Response],
+        *,
+        at: datetime,
+        by: str,
+        dry_run: bool,
+    ) -> Response | bytes:
+        """Remove the memories of a selection for good, or find out what would go; or return the first answer."""
+        response: Response | None = None
+        try:
+            async with self._database.tenant(tenant_id) as tx:
+                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                if first is not None:
+                    return first
+                found, not_found = await _selected(tx, tenant_id, selection, at=at)
+                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                sessions = (
+                    await access_log_erasure.sessions_of(tx, tenant_id, memory_ids)
+                    if selection.subject_id
+                    else set[str]()
+                )
+                receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
+                blocks_after = None
+                if selection.subject_id and found.after is None:
+                    receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                if selection.subject_id:
+                    await access_log_erasure.note_subject(tx, tenant_id, selection.subject_id, at=at)
+                    await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
+                receipt = replace(receipt, log_position=await access_log_erasure.log_end(tx))
+                is_behind = await _has_newer_archive(tx, tenant_id, selection)
+                if is_behind and not_found:
+                    not_found = await _without_archived(tx, tenant_id, not_found)
+                erased = Erased(
+                    memory_ids=memory_ids,
+                    receipt=receipt,
+                    not_found=not_found,
+                    after=found.after,
+                    blocks_after=blocks_after,
+                    is_behind=is_behind,
+                )
+                response = respond(erased)
+                if dry_run:
+                    raise _Undone  # noqa: TRY301 - it ends the transaction.
+                # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
+                kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
+                await self._requests.answer(tx, tenant_id, once, respond(kept))
+        except _Undone:
+            assert response is not None  # noqa: S101 - made before it was undone.
+        return response
+
+    async def forget(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        selection: Selection,
+        respond: Callable[[Erased], Response],
+        *,
+        at: datetime,
+        by: str,
+        dry_run: bool,
+    ) -> Response | bytes:
+        """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
+        async with self._database.tenant(tenant_id) as tx:
+            first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            found, not_found = await _selected(tx, tenant_id, selection, at=at)
+            memory_ids = found.memory_ids
+            if not dry_run:
+                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                memories = await entries.read(tx, tenant_id, memory_ids)
+                for memory in memories.values():
+                    gone = memory.deleted(at=at, by=by)
+                    await entries.replace(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
+            response = respond(Erased(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
+            if not dry_run:
+                await self._requests.answer(tx, tenant_id, once, response)
+                await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
+        return response
+
+    async def retain(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
+        """Purge some of what is older than a tenant keeps: made and last changed before a time.
+
+        Return how many, and whether there may be more.
+        """
+        after_id = UUID(int=0)
+        async with self._database.tenant(tenant_id) as tx:
+            for _ in range(_SCANS):
+                looked = await tx.rows(
+                    QUERIES["oldest_memories"],
+                    tenant_id=tenant_id,
+                    after_id=after_id,
+                    before_id=first_id(before),
+                    before=before,
+                    scan=_SCAN,
+                )
+                going = [row["memory_id"] for row in looked if row["goes"]][:_RETIRED_AT_ONCE]
+                if going or len(looked) < _SCAN:
+                    break
+                after_id = looked[-1]["memory_id"]
+            if going:
+                locked = await entries.locked_all(tx, tenant_id, going)
+                # Somebody may have changed one while its lock was waited for: it is young again.
+                old = [id_ for id_ in going if id_ in locked and locked[id_].record_time < before]
+                await self._erase(tx, tenant_id, old, at=at, by=by, dry_run=False)
+                return len(old), len(going) == _RETIRED_AT_ONCE
+        return 0, False
+
+    async def erase_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Erase some of the memories whose expiry is longer ago than the policy's grace; return how many.
+
+        They leave an event and no tombstone: an import may bring them again. The next call goes on.
+        """
+        erased, count = 0, _EXPIRED_AT_ONCE
+        for _ in range(_EXPIRED_PORTIONS):
+            if count < _EXPIRED_AT_ONCE:
+                break
+            async with self._database.tenant(tenant_id) as tx:
+                grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
+                rows = await tx.rows(
+                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_AT_ONCE
+                )
+                locked = await entries.locked_all(tx, tenant_id, [row["memory_id"] for row in rows])
+                # An import may have given one more time while its lock was waited for.
+                over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
+                await self._erase(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
+            erased, count = erased + len(over), len(rows)
+        return erased
+
+    async def purge_block(
+        self, tenant_id: UUID, once: Once, block_id: str, respond: Callable[[Receipt], Response], *, at: datetime,
+        by: str, dry_run: bool,
+    ) -> Response | bytes:  # fmt: skip
+        """Remove a deleted block for good, or find out what would go; or return the first answer.
+
+        Raises BlockNotFound and BlockNotDeleted.
+        """
+        response: Response | None = None
+        try:
+            async with self._database.tenant(tenant_id) as tx:
+                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                if first is not None:
+                    return first
+                held = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
+                if held is None:
+                    raise BlockNotFound
+                if held["is_active"]:
+                    raise BlockNotDeleted
+                receipt = Receipt(
+                    receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
+                )
+                erased = await erased_blocks.erase(tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by)
+                response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
+                if dry_run:
+                    raise _Undone  # noqa: TRY301 - it ends the transaction.
+                await self._requests.answer(tx, tenant_id, once, response)
+        except _Undone:
+            assert response is not None  # noqa: S101 - made before it was undone.
+        return response
+
+    async def _erase_blocks(
+        self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: Receipt, *, by: str
+    ) -> tuple[Receipt, str | None]:
+        """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
+        await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
+        block_ids, after = await erased_blocks.of_subject(
+            tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
+        )
+        if not block_ids:
+            return receipt, None
+        erased = await erased_blocks.erase(
+            tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
+        )
+        await self._quotas.charge(tx, tenant_id, {"blocks": -erased.active_count})
+        counts = Counter(receipt.deleted_counts) + Counter(erased.counts)
+        return replace(receipt, deleted_counts=counts, block_ids=tuple(erased.block_ids)), after
+
+    async def _erase(
+        self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
+        cause: str = "",
+    ) -> Receipt:  # fmt: skip
+        """Remove locked memories, with all that holds something of them.
+
+        Tombstones stay, unless there is a `cause` other than a wish that they be forgotten.
+        """
+        receipt_id, counts = new_id(at), dict[str, int]()
+        if memory_ids:
+            active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
+            if not cause:
+                await tombstones.write(tx, tenant_id, memory_ids, at=at)
+                await access_log_erasure.clear_words(tx, tenant_id, memory_ids)
+            await postings.discount(tx, tenant_id, memory_ids)
+            for table, query in CONTENT.items():
+                if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
+                    counts[table] = removed
+            emptied = await tx.execute(
+                QUERIES["empty_answers"],
+                tenant_id=tenant_id,
+                since_time=at - LIFETIME,
+                names=[str(id_) for id_ in memory_ids],
+                spared=list(SPARED_ANSWERS),
+            )
+            if emptied:
+                counts["memory.requests"] = emptied
+            await writer.record(tx, tenant_id, purged(memory_ids, receipt_id, cause=cause), at=at, by=by)
+            await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -counts.get("memory.links", 0)})
+        return Receipt(
+            receipt_id=receipt_id,
+            purge_time=at,
+            memory_ids=tuple(memory_ids),
+            deleted_counts=counts,
+            dry_run=dry_run,
+        )
+
+
+async def _selected(
+    tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
+) -> tuple[finding.Found, list[str]]:
+    """Find the memories that are meant and, for the first page, those of the names that mean none."""
+    if selection.blocks_after is not None or selection.is_done:
+        return _NOTHING, []
+    if not selection.names:
+        found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)
+        return found, []
+    rows = await names.read(tx, QUERIES["find_first_known"], tenant_id, selection.names)
+    memory_ids = [row["memory_id"] for row in rows.values()]
+    found = await finding.find_among(
+        tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
+    )
+    missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
+    return found, missing
+
+
+async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
+    """Say whether memories went to cold storage after it was looked through: some of them may be meant."""
+    if selection.seen is None:
+        return False
+    named = {"tenant_id": tenant_id, "archive_id": selection.seen}
+    return bool(await tx.value(QUERIES["has_newer_archive"], **named))
+
+
+async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[str]) -> list[str]:
+    """Return those of some names that mean nothing in cold storage either."""
+    ids = [id_ for name in missing if (id_ := parse_id(name)) is not None]
+    rows = await tx.rows(QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(missing))
+    known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+    return [name for name in missing if name not in known and (parse_id(name) or name) not in known]
+
+
+async def _locked(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, at: datetime
+) -> list[UUID]:
+    """Keep others from changing memories; return those that still pass, as somebody may just have changed one."""
+    if not memory_ids:
+        return []
+    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
+    still = await finding.passing(tx, tenant_id, wanted.condition(at), memory_ids)
+    return [id_ for id_ in memory_ids if id_ in still]

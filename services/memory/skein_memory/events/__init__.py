@@ -1,0 +1,1 @@
+"""The event log: events are appended, listed, and streamed; earlier revisions are kept beside them."""

@@ -1,0 +1,73 @@
+"""What can happen in a tenant's memory, as its event log tells it. Never content: what happened, to what, by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skein_memory.memories.model import Memory
+
+# Every type of event that the log may hold, so that a watch can be refused that waits for one that never comes.
+TYPES = frozenset(
+    {
+        "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived",
+        "memory_promoted", "memory_demoted",
+        "memory_link_created", "memory_link_updated", "memory_link_removed",
+        "memory_consolidated", "memory_merged", "memory_forget_soft", "memory_forget_hard",
+        "memory_reinforced", "memory_decayed",
+        "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
+        "secret_revealed", "tenant_key_rotated",
+        "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
+        "block_purged",
+        "snapshot_created", "snapshot_restored", "snapshot_deleted", "data_exported", "data_imported",
+        "watch_created", "watch_updated", "watch_deleted", "watch_disabled",
+        "archive_created", "archive_restored",
+    }
+)  # fmt: skip
+# The names that MemoryVault gives to the same events; watches and filters take them as well.
+ALIASES: Mapping[str, str] = {
+    "memory_saved": "memory_created",
+    "link_created": "memory_link_created",
+    "link_updated": "memory_link_updated",
+    "link_removed": "memory_link_removed",
+    "memory_watch_created": "watch_created",
+    "memory_watch_updated": "watch_updated",
+    "memory_watch_deleted": "watch_deleted",
+    "brain_snapshot_created": "snapshot_created",
+    "brain_snapshot_restored": "snapshot_restored",
+    "brain_data_imported": "data_imported",
+}
+
+
+def canonical(name: str) -> str:
+    """Return the name that the event log has for a type of event, which may be MemoryVault's."""
+    return ALIASES.get(name, name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One thing that happened. `summary` and `payload` name ids, counts and fields, never what they hold."""
+
+    type: str
+    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "watch", ...
+    entity_type: str
+    entity_id: str
+    summary: str
+    payload: Mapping[str, object] = field(default_factory=dict)
+
+
+def of_memory(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
+    """Return the event of a memory that was created, changed, deleted, ...; `fields` are those that changed."""
+    verb = kind.removeprefix("memory_").replace("_", " ")
+    payload: dict[str, object] = {"type": memory.draft.type, "revision": memory.revision}
+    if fields:
+        payload["fields"] = list(fields)
+    return Event(
+        type=kind,
+        entity_type="memory",
+        entity_id=str(memory.memory_id),
+        summary=f"{memory.draft.type} {verb}{': ' if fields else ''}{', '.join(fields)}",
+        payload=payload,
+    )

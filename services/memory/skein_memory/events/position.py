@@ -1,0 +1,108 @@
+"""The event log as it is read: places in its order, and which changes are wanted. No gRPC server, no SQL, no clock."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+from uuid import UUID
+
+from skein_kit.errors import FieldInvalid
+from skein_memory.errors import PositionInvalid
+from skein_memory.events.model import TYPES, canonical
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein.memory.v1 import history_pb2 as pb
+
+_FORM = struct.Struct(">q16s")
+_LAST_ID = UUID(int=(1 << 128) - 1)
+
+
+class Position(NamedTuple):
+    """A place in the log: positions are ordered as changes are."""
+
+    transaction: int
+    change_id: UUID
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read a position as callers know it. Raises PositionInvalid."""
+        try:
+            transaction, change_id = _FORM.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+        except (binascii.Error, ValueError, struct.error):
+            raise PositionInvalid from None
+        if transaction < 0:
+            raise PositionInvalid
+        return cls(transaction, UUID(bytes=change_id))
+
+    def __str__(self) -> str:
+        """Return it as callers know it."""
+        return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
+
+
+BEGINNING = Position(0, UUID(int=0))
+# Behind every change that there can be.
+END = Position((1 << 63) - 1, _LAST_ID)
+
+
+def before(horizon: int) -> Position:
+    """Return the last place before a transaction: of all the places up to it nothing more is to come.
+
+    `horizon` is the oldest transaction that was still at work.
+    """
+    return Position(horizon - 1, _LAST_ID)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One thing that happened, in its place."""
+
+    position: Position
+    event_type: str
+    entity_type: str
+    entity_id: str
+    summary: str
+    # JSON text.
+    payload: str | None
+    principal: str
+    create_time: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which changes somebody wants; what is empty wants all."""
+
+    event_types: frozenset[str] = frozenset()
+    entity_type: str = ""
+    entity_id: str = ""
+
+    @classmethod
+    def of(cls, given: pb.ChangeFilter) -> Self:
+        """Read a filter; refuse to wait for a type of event that never comes."""
+        names = [canonical(name) for name in given.event_types]
+        known = ", ".join(sorted(TYPES))
+        wrong = [
+            (f"filter.event_types[{index}]", f"must be one of {known}")
+            for index, name in enumerate(names)
+            if name not in TYPES
+        ]
+        if wrong:
+            raise FieldInvalid(violations=wrong)
+        return cls(event_types=frozenset(names), entity_type=given.entity_type, entity_id=given.entity_id)
+
+    @property
+    def is_everything(self) -> bool:
+        """Say whether nothing is left out."""
+        return not (self.event_types or self.entity_type or self.entity_id)
+
+    def has(self, change: Change) -> bool:
+        """Say whether a change is wanted."""
+        return (
+            (not self.event_types or change.event_type in self.event_types)
+            and (not self.entity_type or change.entity_type == self.entity_type)
+            and (not self.entity_id or change.entity_id == self.entity_id)
+        )

@@ -1,0 +1,64 @@
+"""The event log: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import history_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
+from skein_memory.errors import PositionInvalid
+from skein_memory.events.position import BEGINNING, END, Position, Wanted
+from skein_memory.memories import convert as wire
+from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from uuid import UUID
+
+
+class HistoryRpcs(Rpcs):
+    """Reading and watching what happened."""
+
+    async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
+        tenant_id = caller(context).tenant()
+        place, wanted, count = _place_of(request, tenant_id), Wanted.of(request.filter), page_size(request.page_size)
+        if request.newest_first:
+            end = await self._parts.changes.now(tenant_id)
+            part = await self._parts.changes.back(tenant_id, place, wanted, count)
+        else:
+            part = await self._parts.changes.wanted(tenant_id, place, wanted, count)
+            end = part.position
+        page = fitting(wire.change(change) for change in part.changes)
+        is_cut = len(page) < len(part.changes)
+        position = page[-1].position if is_cut else str(part.position)
+        more = is_cut or not part.is_all
+        return pb.ListChangesResponse(
+            changes=page,
+            next_page_token=write_token([position], tenant_id, request) if more else "",
+            position=str(end) if request.newest_first else position,
+        )
+
+    async def WatchChanges(
+        self, request: pb.WatchChangesRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchChangesResponse]:
+        position = Position.of(request.position) if request.position else None
+        watched = self._parts.watching.watch(caller(context).tenant(), position, Wanted.of(request.filter))
+        async with aclosing(watched):
+            async for change, place in watched:
+                known = None if change is None else wire.change(change)
+                yield pb.WatchChangesResponse(change=known, position=str(place))
+
+
+def _place_of(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
+    place = read_token(request.page_token, tenant_id, request)
+    if place is None:
+        if request.position:
+            return Position.of(request.position)
+        return END if request.newest_first else BEGINNING
+    try:
+        return Position.of(*place)
+    except (PositionInvalid, TypeError):
+        raise PageTokenInvalid from None

@@ -1,0 +1,122 @@
+"""Reading the event log from a place on, up to the snapshot horizon and never beyond it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_memory.errors import PositionInvalid
+from skein_memory.events.position import BEGINNING, Change, Position, Wanted, before
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    import asyncpg
+
+# Rows that one page looks at before it ends, though nothing in them was wanted.
+_LOOKED_AT = 5000
+_PORTION = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Some of the log, in order."""
+
+    changes: Sequence[Change]
+    # Up to here everything was read; what comes later lies behind it.
+    position: Position
+    # There is nothing else yet.
+    is_all: bool
+
+
+class ChangeStore(Store):
+    """Reads what happened."""
+
+    async def now(self, tenant_id: UUID) -> Position:
+        """Return the place before which nothing is to come any more."""
+        horizon, _ = await self._read(tenant_id, BEGINNING, "", 0)
+        return before(horizon)
+
+    async def after(self, tenant_id: UUID, position: Position, count: int) -> Part:
+        """Read up to `count` changes from after a position. Raises PositionInvalid for one that lies ahead."""
+        horizon, changes = await self._read(tenant_id, position, "", count)
+        is_all = len(changes) < count
+        return Part(changes=changes, position=before(horizon) if is_all else changes[-1].position, is_all=is_all)
+
+    async def wanted(self, tenant_id: UUID, position: Position, wanted: Wanted, count: int) -> Part:
+        """Read up to `count` changes that are wanted; fewer, or none, when it takes long to find them."""
+        found: list[Change] = []
+        looked_at = 0
+        while True:
+            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
+            horizon, changes = await self._read(tenant_id, position, wanted.entity_id, portion)
+            for change in changes:
+                if len(found) == count:
+                    return Part(changes=found, position=position, is_all=False)
+                position = change.position
+                if wanted.has(change):
+                    found.append(change)
+            if len(changes) < portion:
+                return Part(changes=found, position=before(horizon), is_all=True)
+            looked_at += len(changes)
+            if looked_at >= _LOOKED_AT:
+                return Part(changes=found, position=position, is_all=False)
+
+    async def back(self, tenant_id: UUID, position: Position, wanted: Wanted, count: int) -> Part:
+        """Do as `wanted`, newest first from before a position; where to go on is the last change's position.
+
+        Of a page that found nothing it is that of the last change that was looked at.
+        """
+        found: list[Change] = []
+        looked_at = 0
+        while True:
+            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
+            changes = await self._read_back(tenant_id, position, wanted.entity_id, portion)
+            for change in changes:
+                if len(found) == count:
+                    return Part(changes=found, position=position, is_all=False)
+                position = change.position
+                if wanted.has(change):
+                    found.append(change)
+            if len(changes) < portion:
+                return Part(changes=found, position=position, is_all=True)
+            looked_at += len(changes)
+            if looked_at >= _LOOKED_AT:
+                return Part(changes=found, position=position, is_all=False)
+
+    async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
+        """Return the horizon and changes before it, both as one snapshot has them."""
+        query = QUERIES["read_changes_of_entity" if entity_id else "read_changes"]
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
+        horizon: int = rows[0]["horizon"]
+        if position.transaction >= horizon:
+            raise PositionInvalid
+        return horizon, [_change(row) for row in rows if row["change_id"] is not None]
+
+    async def _read_back(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> list[Change]:
+        query = QUERIES["read_changes_of_entity_back" if entity_id else "read_changes_back"]
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
+        return [_change(row) for row in rows if row["change_id"] is not None]
+
+
+def _place(position: Position, entity_id: str, count: int) -> dict[str, object]:
+    place: dict[str, object] = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
+    return place | ({"entity_id": entity_id} if entity_id else {})
+
+
+def _change(row: asyncpg.Record) -> Change:
+    return Change(
+        position=Position(row["transaction"], row["change_id"]),
+        event_type=row["event_type"],
+        entity_type=row["entity_type"],
+        entity_id=row["entity_id"],
+        summary=row["summary"],
+        payload=row["payload"],
+        principal=row["principal"],
+        create_time=row["create_time"],
+    )

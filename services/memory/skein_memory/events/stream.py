@@ -1,0 +1,250 @@
+"""Watching the event log: one look at the database for all who watch the same tenant.
+
+A watcher reads by itself until it has caught up, and then joins the tail of its tenant, which hands it what comes. What
+waits for a watcher is bounded: one that reads too slowly is sent away, and resumes from where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from prometheus_client import Histogram
+
+from skein_kit.errors import DatabaseUnavailable, Refusal
+from skein_kit.ids import now
+from skein_kit.telemetry import logs
+from skein_memory.errors import WatchTooSlow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+    from uuid import UUID
+
+    from skein_memory.events.position import Change, Position, Wanted
+    from skein_memory.events.store import ChangeStore
+
+FIRST_PAUSE_SECONDS = 0.05
+# Changes read at once.
+_PORTION = 500
+# A look that takes longer is given up.
+_LOOK_SECONDS = 10.0
+# So long a full watcher is waited for, once: a burst sends nobody away who reads.
+_PATIENCE_SECONDS = 1.0
+# Looks that failed in a row after which watchers are told so.
+_FAILURES = 10
+
+TOLD = Histogram(
+    "skein_change_told_seconds",
+    "Time from a change until those who watch are told: by a stream, by a webhook.",
+    ["reader"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0),
+)
+
+log = logs.get("memory")
+
+
+class Waiting:
+    """What waits for one watcher."""
+
+    def __init__(self, tail: Tail, wanted: Wanted, after: Position, room: int) -> None:
+        """Take what is wanted and lies after a position, up to `room` changes at a time."""
+        self._tail = tail
+        self._wanted = wanted
+        self._after = after
+        self._room = room
+        self._changes: deque[Change] = deque()
+        self._news = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self.why: Refusal | None = None
+        # Nothing is put any more: there was too much, or nobody takes it.
+        self.is_too_slow = self.is_gone = False
+
+    async def room(self, count: int) -> None:
+        """Wait until so many changes can be put, or need not be."""
+        while not self.is_gone and len(self._changes) + count > self._room:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def put(self, change: Change) -> None:
+        """Keep a change until it is taken, if it is wanted; when there is no room nothing is kept any more."""
+        if self.is_gone or change.position <= self._after or not self._wanted.has(change):
+            return
+        if len(self._changes) >= self._room:
+            self.is_too_slow = self.is_gone = True
+            self._changes.clear()
+        else:
+            self._changes.append(change)
+        self._news.set()
+
+    def leave(self) -> None:
+        """Wait no longer."""
+        self._tail.waiting.discard(self)
+        self.is_gone = True
+        self._has_room.set()
+
+    def end(self, why: Refusal) -> None:
+        """Let the watcher know that nothing more comes."""
+        self.why = why
+        self._news.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there is something to take, or until the time is over."""
+        if self._changes or self.is_too_slow or self.why is not None:
+            return
+        self._news.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def take(self) -> Change | None:
+        """Return the next change; None when there is none."""
+        if not self._changes:
+            return None
+        self._has_room.set()
+        return self._changes.popleft()
+
+    @property
+    def position(self) -> Position:
+        """Return the place up to which everything was taken, once there is nothing to take."""
+        return max(self._after, self._tail.position)
+
+
+class Tail:
+    """The end of one tenant's log, and who waits there."""
+
+    def __init__(self, tenant_id: UUID, position: Position) -> None:
+        """Begin after a position."""
+        self.tenant_id = tenant_id
+        self.position = position
+        self.waiting: set[Waiting] = set()
+
+
+class Watching:
+    """The watchers of a process."""
+
+    def __init__(
+        self, store: ChangeStore, *, heartbeat_seconds: float, longest_pause_seconds: float, room: int
+    ) -> None:
+        """Look at the log after each pause, which grows up to the longest while nothing happens."""
+        self._store = store
+        self._heartbeat = heartbeat_seconds
+        self._longest_pause = longest_pause_seconds
+        self._room = room
+        self._portion = max(1, min(_PORTION, room // 2))
+        self._tails: dict[UUID, Tail] = {}
+        self._looking: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Watching]:
+        """Look while the block runs."""
+        try:
+            yield self
+        finally:
+            looking = [*self._looking]
+            for task in looking:
+                task.cancel()
+            await asyncio.gather(*looking, return_exceptions=True)
+
+    async def watch(
+        self, tenant_id: UUID, position: Position | None, wanted: Wanted
+    ) -> AsyncGenerator[tuple[Change | None, Position]]:
+        """Yield changes and, at once and while there are none, None, each with the place to resume from.
+
+        `position` None begins now. Raises PositionInvalid and WatchTooSlow.
+        """
+        at = position or await self._store.now(tenant_id)
+        part = await self._store.after(tenant_id, at, _PORTION)
+        yield None, at
+        while True:
+            for change in part.changes:
+                at = change.position
+                if wanted.has(change):
+                    yield change, at
+            at = part.position
+            waiting = self._join(tenant_id, at, wanted) if part.is_all else None
+            if waiting is not None:
+                break
+            part = await self._store.after(tenant_id, at, _PORTION)
+        try:
+            async with aclosing(self._live(waiting, at)) as coming:
+                async for news in coming:
+                    yield news
+        finally:
+            waiting.leave()
+
+    async def _live(self, waiting: Waiting, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._heartbeat
+        while True:
+            await waiting.wait(due - loop.time())
+            # What is taken was put before it was too much, so the order holds.
+            if waiting.is_too_slow:
+                raise WatchTooSlow(position=at)
+            if waiting.why is not None:
+                raise waiting.why
+            change = waiting.take()
+            if change is not None:
+                at = change.position
+                yield change, at
+            elif loop.time() >= due:
+                at = waiting.position
+                yield None, at
+            else:
+                continue
+            due = loop.time() + self._heartbeat
+
+    def _join(self, tenant_id: UUID, at: Position, wanted: Wanted) -> Waiting | None:
+        """Wait at the tail of a tenant, from after a place on; None when the tail is further than that."""
+        tail = self._tails.get(tenant_id)
+        if tail is None:
+            tail = self._tails[tenant_id] = Tail(tenant_id, at)
+            # It looks for all who come, so it is not the work of the call that came first.
+            task = asyncio.create_task(self._look(tail), context=contextvars.Context())
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+        elif tail.position > at:
+            return None
+        waiting = Waiting(tail, wanted, at, self._room)
+        tail.waiting.add(waiting)
+        return waiting
+
+    async def _look(self, tail: Tail) -> None:
+        pause, failures = FIRST_PAUSE_SECONDS, 0
+        while True:
+            await asyncio.sleep(pause)
+            if not tail.waiting:
+                del self._tails[tail.tenant_id]
+                return
+            pause = min(2 * pause, self._longest_pause)
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    part = await self._store.after(tail.tenant_id, tail.position, self._portion)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find out more.
+                failures += 1
+                log.warning("watch_failed", error=type(error).__name__, failures=failures)
+                if failures >= _FAILURES:
+                    for waiting in tail.waiting:
+                        waiting.end(error if isinstance(error, Refusal) else DatabaseUnavailable())
+                continue
+            failures = 0
+            await _room(tail, len(part.changes))
+            for change in part.changes:
+                TOLD.labels("stream").observe(max(0.0, (now() - change.create_time).total_seconds()))
+                for waiting in tail.waiting:
+                    waiting.put(change)
+            tail.position = part.position
+            if part.changes:
+                pause = FIRST_PAUSE_SECONDS if part.is_all else 0
+
+
+async def _room(tail: Tail, count: int) -> None:
+    """Wait until all have room for so many changes, or have had their time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            for waiting in [*tail.waiting]:
+                await waiting.room(count)

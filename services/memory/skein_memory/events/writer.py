@@ -1,0 +1,83 @@
+"""What a transaction leaves behind for whoever asks later: events, and what things were before it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from skein_kit.database import batch_insert
+from skein_kit.database.batch_insert import Rows
+from skein_kit.ids import new_ids
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.events.model import Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Former:
+    """What something other than a memory was before a change: `state` as JSON text.
+
+    `kind` is "link", "alias", "source_trust", "conflict" or "block". The memories named take it with them when they are
+    purged, and so does the person whom a block was about.
+    """
+
+    kind: str
+    item_id: str
+    revision: int
+    state: str
+    from_time: datetime
+    until_time: datetime
+    changed_by: str
+    memory_id: UUID | None = None
+    other_memory_id: UUID | None = None
+    subject_id: str | None = None
+
+
+async def record(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
+    """Add events to the tenant's log; they are read in the order given, once the transaction is committed."""
+    await batch_insert.insert(tx, tenant_id, [rows(events, at=at, by=by)])
+
+
+def rows(events: Sequence[Event], *, at: datetime, by: str) -> Rows:
+    """Return what adds events to the tenant's log."""
+    return Rows(
+        QUERIES["insert_changes"],
+        [
+            {
+                "change_id": id_,
+                "event_type": event.type,
+                "entity_type": event.entity_type,
+                "entity_id": event.entity_id,
+                "summary": event.summary,
+                "payload": _json(event.payload),
+                "principal": by,
+                "create_time": at,
+            }
+            for id_, event in zip(new_ids(at, len(events)), events, strict=True)
+        ],
+    )
+
+
+async def keep(tx: Transaction, tenant_id: UUID, former: Sequence[Former]) -> None:
+    """Keep what things were until this transaction changed them."""
+    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in former])
+
+
+async def last_kept(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
+    """Return the number of the last earlier state that is kept of something; 0 for none.
+
+    What is made anew after it was removed counts on from there.
+    """
+    last: int | None = await tx.value(QUERIES["last_kept_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
+    return last or 0
+
+
+def _json(payload: Mapping[str, object]) -> str | None:
+    return json.dumps(payload, separators=(",", ":")) if payload else None

@@ -1,0 +1,1 @@
+"""The graph that links make: traversal, paths, spreading activation, and suggested links."""

@@ -1,0 +1,187 @@
+"""The graph of links: each RPC reads its request, makes one call, and replies within the room of one answer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.ids import now
+from skein_memory.graph.model import ACTIVATION_HOPS, DEFAULT_HOPS, DEFAULT_NODES, SUBGRAPH_NODES, TOLD_TAGS, Inferred
+from skein_memory.links.model import LinkFilter
+from skein_memory.memories import convert as wire
+from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from uuid import UUID
+
+    from skein_memory.graph.model import Node
+    from skein_memory.graph.store import Graph
+
+Item = TypeVar("Item", bound=Message)
+
+# What each part of an answer may take; together they stay below what clients receive (4 MiB).
+_NODE_BYTES = 1024 * 1024
+_LINK_BYTES = 1024 * 1024
+_MEMORY_BYTES = 1536 * 1024
+_MEMORIES_AT_ONCE = 20
+# A search for paths ends when less is left of the call's time, or after so many seconds.
+_SPARE_SECONDS = 0.5
+_SEARCH_SECONDS = 2.0
+_DEFAULT_STRENGTH = 1.0
+
+
+class GraphRpcs(Rpcs):
+    """Walks along links."""
+
+    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
+        tenant_id = caller(context).tenant()
+        graph = await self._parts.graph.surroundings(
+            tenant_id,
+            [request.memory_id],
+            _filter(request.filter),
+            hops=request.hops or DEFAULT_HOPS,
+            most=request.max_nodes or DEFAULT_NODES,
+            infer=False,
+            at=now(),
+        )
+        nodes, links, truncated = _fitted(graph)
+        if request.include_memories:
+            await self._hydrate(tenant_id, nodes)
+        return pb.TraverseResponse(nodes=nodes, links=links, truncated=truncated)
+
+    async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
+        tenant_id = caller(context).tenant()
+        graph = await self._parts.graph.surroundings(
+            tenant_id,
+            request.memory_ids,
+            _filter(request.filter),
+            hops=request.radius or None,
+            most=request.max_nodes or SUBGRAPH_NODES,
+            infer=request.infer_links,
+            at=now(),
+        )
+        nodes, links, truncated = _fitted(graph)
+        if request.include_memories:
+            await self._hydrate(tenant_id, nodes)
+        return pb.GetSubgraphResponse(
+            nodes=nodes, links=links, inferred_links=[_inferred(one) for one in graph.inferred], truncated=truncated
+        )
+
+    async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
+        found = await self._parts.graph.find_paths(
+            caller(context).tenant(),
+            (request.from_memory_id, request.to_memory_id),
+            _filter(request.filter),
+            hops=request.max_hops or None,
+            count=request.max_paths or None,
+            at=now(),
+            has_time=_timer(context),
+        )
+        paths = [
+            pb.LinkPath(memory_ids=map(str, memory_ids), links=[wire.link(link) for link in links])
+            for memory_ids, links in found.paths
+        ]
+        return pb.FindPathsResponse(paths=paths, nodes=[_node(node) for node in found.nodes], truncated=found.truncated)
+
+    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
+        found = await self._parts.graph.activate(
+            caller(context).tenant(),
+            [
+                (seed.memory_id, seed.strength if seed.HasField("strength") else _DEFAULT_STRENGTH)
+                for seed in request.seeds
+            ],
+            _filter(request.filter),
+            hops=request.hops or ACTIVATION_HOPS,
+            most=request.max_nodes or DEFAULT_NODES,
+            at=now(),
+        )
+        memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in found.memories]
+        fitted = _prefix(memories, _NODE_BYTES)
+        return pb.ActivateResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
+
+    async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
+        found = await self._parts.graph.suggest_links(
+            caller(context).tenant(),
+            request.memory_id,
+            least=request.min_score if request.HasField("min_score") else None,
+            count=request.max_suggestions or None,
+            at=now(),
+        )
+        return pb.SuggestLinksResponse(suggestions=[wire.suggestion(one) for one in found])
+
+    async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
+        """Put complete memories into the nearest nodes, as long as they have room."""
+        left, at = _MEMORY_BYTES, now()
+        for start in range(0, len(nodes), _MEMORIES_AT_ONCE):
+            portion = nodes[start : start + _MEMORIES_AT_ONCE]
+            found = await self._parts.memories.get_memories(tenant_id, [node.memory_id for node in portion], at=at)
+            for node in portion:
+                if node.memory_id in found and found[node.memory_id].is_visible(at):
+                    memory = wire.memory(found[node.memory_id])
+                    left -= memory.ByteSize()
+                    if left < 0:
+                        return
+                    node.memory.CopyFrom(memory)
+
+
+def _filter(asked: pb.LinkFilter) -> LinkFilter:
+    return LinkFilter(
+        outgoing=asked.direction != pb.LINK_DIRECTION_INCOMING,
+        incoming=asked.direction != pb.LINK_DIRECTION_OUTGOING,
+        relations=sorted(asked.relations) or None,
+        min_weight=asked.min_weight,
+    )
+
+
+def _fitted(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
+    nodes = _prefix([_node(node) for node in graph.nodes], _NODE_BYTES)
+    shown = {node.memory_id for node in nodes}
+    among = [wire.link(link) for link in graph.links]
+    among = [link for link in among if link.from_memory_id in shown and link.to_memory_id in shown]
+    links = _prefix(among, _LINK_BYTES)
+    return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(among)
+
+
+def _prefix(items: Iterable[Item], room: int) -> list[Item]:
+    found: list[Item] = []
+    for item in items:
+        room -= item.ByteSize()
+        if room < 0:
+            break
+        found.append(item)
+    return found
+
+
+def _node(node: Node) -> pb.GraphNode:
+    return pb.GraphNode(
+        memory_id=str(node.memory_id),
+        type=node.type,
+        title=node.title or "",
+        hop=node.hop,
+        via_link_id="" if node.via_link_id is None else str(node.via_link_id),
+    )
+
+
+def _inferred(value: Inferred) -> pb.InferredLink:
+    return pb.InferredLink(
+        from_memory_id=str(value.from_memory_id),
+        to_memory_id=str(value.to_memory_id),
+        shared_tag_count=len(value.shared_tags),
+        shared_tags=value.shared_tags[:TOLD_TAGS],
+        weight=value.weight,
+    )
+
+
+def _timer(context: Context) -> Callable[[], bool]:
+    """Return what says whether a search may go on."""
+    until = time.monotonic() + _SEARCH_SECONDS
+
+    def has_time() -> bool:
+        return time.monotonic() < until and context.time_remaining() > _SPARE_SECONDS
+
+    return has_time

@@ -1,0 +1,244 @@
+"""The graph in the database: every answer is read in a bounded number of bounded statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from skein_memory.errors import MemoryNotFound, PathToItself
+from skein_memory.graph.activation import activated
+from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, Inferred, Node, inferred
+from skein_memory.graph.suggestions import Alike, Suggestion, suggested
+from skein_memory.graph.traversal import PathSearch, walk
+from skein_memory.links import rows as edges
+from skein_memory.links.model import Link
+from skein_memory.memories import names
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.links.model import LinkFilter
+
+# Links that one answer has at most.
+_MOST_LINKS = 2000
+_MOST_TAGS = 100
+# Of each tag of a memory so many others are looked at, and so many of them all are compared with it.
+_SHARING_EACH = 40
+_MOST_COMPARED = 100
+DEFAULT_SUGGESTIONS = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Graph:
+    """Memories, nearest first, what links them, and whether something was left out for want of room."""
+
+    nodes: Sequence[Node]
+    links: Sequence[Link]
+    truncated: bool
+    inferred: Sequence[Inferred] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paths:
+    """Ways from one memory to another, each as the memories on it and the links between them."""
+
+    paths: Sequence[tuple[Sequence[UUID], Sequence[Link]]]
+    nodes: Sequence[Node]
+    truncated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Activation:
+    """Memories and how active they are, the most active first."""
+
+    memories: Sequence[tuple[Node, float]]
+    truncated: bool
+
+
+class GraphStore(Store):
+    """Walks along links."""
+
+    async def surroundings(
+        self,
+        tenant_id: UUID,
+        starts: Sequence[str],
+        wanted: LinkFilter,
+        *,
+        hops: int | None,
+        most: int,
+        infer: bool,
+        at: datetime,
+    ) -> Graph:
+        """Return what lies within so many hops of some memories, by the policy's radius when `hops` is None.
+
+        With `infer` also who shares tags. Raises MemoryNotFound.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            policy = await self._policies.of(tx, tenant_id)
+            radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
+            nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
+            walked = await walk(tx, tenant_id, nodes, wanted, hops=radius, most=max(most, len(nodes)), at=at)
+            links, cut = await _among(tx, tenant_id, list(walked.nodes), wanted)
+            found: list[Inferred] = []
+            if infer:
+                tags = await _tags_of(tx, tenant_id, list(walked.nodes))
+                linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
+                found, more = inferred(tags, linked, most=policy.max_inferred_edges)
+                cut = cut or more
+        return Graph(nodes=list(walked.nodes.values()), links=links, inferred=found, truncated=walked.truncated or cut)
+
+    async def find_paths(
+        self,
+        tenant_id: UUID,
+        ends: tuple[str, str],
+        wanted: LinkFilter,
+        *,
+        hops: int | None,
+        count: int | None,
+        at: datetime,
+        has_time: Callable[[], bool],
+    ) -> Paths:
+        """Return the shortest paths between two memories; within the policy's path_max_hops when `hops` is None.
+
+        Raises MemoryNotFound and PathToItself.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            policy = await self._policies.of(tx, tenant_id)
+            nodes = await _starts(tx, tenant_id, ends, at=at)
+            start, goal = (nodes[name].memory_id for name in ends)
+            if start == goal:
+                raise PathToItself
+            search = PathSearch(
+                start,
+                goal,
+                wanted,
+                hops=min(policy.path_max_hops, MAX_PATH_HOPS) if hops is None else hops,
+                count=count or DEFAULT_PATHS,
+            )
+            paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
+            links = await edges.read(tx, tenant_id, list({step.link_id for path in paths for step in path}))
+            # A link that was removed meanwhile takes its paths along.
+            paths = [path for path in paths if all(step.link_id in links for step in path)]
+            places: dict[UUID, int] = {}
+            for path in paths:
+                for hop, step in enumerate(path, start=1):
+                    places[step.far_id] = min(hop, places.get(step.far_id, hop))
+            if places:
+                places = {start: 0, **places}
+            rows = await tx.rows(QUERIES["get_nodes"], tenant_id=tenant_id, memory_ids=list(places), at=at)
+        found = {row["memory_id"]: Node(**dict(row), hop=places[row["memory_id"]]) for row in rows}
+        return Paths(
+            paths=[
+                (
+                    [start, *(step.far_id for step in path)],
+                    [replace(links[step.link_id], metadata=None) for step in path],
+                )
+                for path in paths
+            ],
+            nodes=sorted(found.values(), key=lambda node: (node.hop, node.memory_id)),
+            truncated=search.truncated,
+        )
+
+    async def activate(
+        self,
+        tenant_id: UUID,
+        seeds: Sequence[tuple[str, float]],
+        wanted: LinkFilter,
+        *,
+        hops: int,
+        most: int,
+        at: datetime,
+    ) -> Activation:
+        """Let activation spread so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
+            nodes = list({node.memory_id: node for node in starts.values()}.values())
+            walked = await walk(tx, tenant_id, nodes, wanted, hops=hops, most=max(most, len(nodes)), at=at)
+        strengths: dict[UUID, float] = {}
+        for name, strength in seeds:
+            memory_id = starts[name].memory_id
+            strengths[memory_id] = max(strength, strengths.get(memory_id, 0.0))
+        steps = [
+            (step.near_id, step.far_id, step.relation, step.weight)
+            for step in walked.steps
+            if step.far_id in walked.nodes
+        ]
+        found = activated(strengths, steps, hops=hops)
+        order = sorted(found, key=lambda memory_id: (-found[memory_id], memory_id))
+        return Activation(
+            memories=[(walked.nodes[memory_id], found[memory_id]) for memory_id in order], truncated=walked.truncated
+        )
+
+    async def suggest_links(
+        self, tenant_id: UUID, name: str, *, at: datetime, least: float | None = None, count: int | None = None
+    ) -> list[Suggestion]:
+        """Return memories to link with; of at least the policy's score when `least` is None. Raises MemoryNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            policy = await self._policies.of(tx, tenant_id)
+            memory_id = (await _starts(tx, tenant_id, [name], at=at))[name].memory_id
+            tags = (await _tags_of(tx, tenant_id, [memory_id]))[memory_id]
+            others = await _sharing(tx, tenant_id, memory_id, tags) if tags else []
+            rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=others)
+            linked = {row["memory_id"] for row in rows}
+            others = [other for other in others if other not in linked]
+            found = await _alike(tx, tenant_id, [memory_id, *others], tags, at=at) if others else {}
+        memory = found.pop(memory_id, None)
+        if memory is None:
+            return []
+        score = policy.min_link_suggestion_score if least is None else least
+        return suggested(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
+
+
+async def _starts(tx: Transaction, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Node]:
+    """Return where a walk begins, by name; an archived memory may be one. Raises MemoryNotFound."""
+    rows = await names.read(tx, QUERIES["get_nodes"], tenant_id, wanted, at=at)
+    if not rows.keys() >= set(wanted):
+        raise MemoryNotFound
+    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(wanted)}
+
+
+async def _among(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], wanted: LinkFilter
+) -> tuple[list[Link], bool]:
+    """Read the links among memories, strongest first; and whether there are more than one answer has."""
+    rows = await tx.rows(
+        QUERIES["list_links_among"],
+        tenant_id=tenant_id,
+        memory_ids=list(memory_ids),
+        relations=wanted.relations,
+        min_weight=wanted.min_weight,
+        count=_MOST_LINKS + 1,
+    )
+    links = [Link(**dict(row)) for row in rows[:_MOST_LINKS]]
+    return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MOST_LINKS
+
+
+async def _tags_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
+    rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MOST_TAGS)
+    return {row["memory_id"]: row["tags"] for row in rows}
+
+
+async def _sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
+    """Return memories that share tags with one: those that came up for the most tags first, then the newest."""
+    rows = await tx.rows(
+        QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_SHARING_EACH
+    )
+    shared = Counter(row["memory_id"] for row in rows)
+    return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MOST_COMPARED]
+
+
+async def _alike(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], tags: Sequence[str], *, at: datetime
+) -> dict[UUID, Alike]:
+    rows: list[asyncpg.Record] = await tx.rows(
+        QUERIES["get_candidates"], tenant_id=tenant_id, memory_ids=list(memory_ids), tags=list(tags), at=at
+    )
+    return {row["memory_id"]: Alike(**dict(row)) for row in rows}

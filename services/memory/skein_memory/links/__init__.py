@@ -1,0 +1,1 @@
+"""Links between memories, and the rules they obey."""

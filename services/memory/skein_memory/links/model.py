@@ -1,0 +1,197 @@
+"""Links between memories and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.ids import new_id
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import json_of
+from skein_memory.errors import LinkToItself
+from skein_memory.events.model import Event
+from skein_memory.storable_text import must_be_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein.memory.v1 import memory_pb2 as pb
+    from skein_kit.rpc.row_times import RowTimes
+
+DEFAULT_RELATION = "related"
+DEFAULT_WEIGHT = 1.0
+# What a name of a memory may be, counted in characters.
+MAX_NAME = 255
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkDraft:
+    """What a caller says of a link. The ends are ids or external ids; `metadata` is JSON text."""
+
+    from_name: str
+    to_name: str
+    relation: str
+    label: str | None
+    weight: float
+    metadata: str | None
+    # None: it is made now.
+    times: RowTimes | None = None
+
+    @classmethod
+    def of(cls, link: pb.Link, times: RowTimes | None = None) -> Self:
+        """Read a caller's message."""
+        for field in ("from_memory_id", "to_memory_id"):
+            if not 0 < len(getattr(link, field)) <= MAX_NAME:
+                raise FieldInvalid(violations=[(field, f"must have 1 to {MAX_NAME} characters")])
+        metadata = json_of(link, "metadata")
+        must_be_storable([("label", link.label)], [("metadata", metadata)])
+        return cls(
+            from_name=link.from_memory_id,
+            to_name=link.to_memory_id,
+            relation=link.relation or DEFAULT_RELATION,
+            label=link.label or None,
+            weight=link.weight if link.HasField("weight") else DEFAULT_WEIGHT,
+            metadata=metadata,
+            times=times,
+        )
+
+    def between(
+        self,
+        from_id: UUID,
+        to_id: UUID,
+        *,
+        at: datetime,
+        by: str,
+        link_id: UUID | None = None,
+        index: int | None = None,
+    ) -> Link:
+        """Make the link of the memories that the names stand for; of a batch, with its id and place.
+
+        Raises LinkToItself, with the place.
+        """
+        if from_id == to_id:
+            raise LinkToItself(index=index)
+        return Link(
+            link_id=link_id or new_id(at),
+            from_memory_id=from_id,
+            to_memory_id=to_id,
+            relation=self.relation,
+            label=self.label,
+            weight=self.weight,
+            metadata=self.metadata,
+            create_time=self.times.create_time if self.times else at,
+            created_by=by,
+            revision=1,
+            update_time=self.times.update_time if self.times else at,
+            updated_by=by,
+            record_time=at,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A directed link between two memories."""
+
+    link_id: UUID
+    from_memory_id: UUID
+    to_memory_id: UUID
+    relation: str
+    label: str | None
+    weight: float
+    metadata: str | None
+    create_time: datetime
+    created_by: str
+    revision: int
+    update_time: datetime
+    updated_by: str
+    # When Skein recorded it; as-of reads go by that.
+    record_time: datetime
+
+    @property
+    def pair(self) -> tuple[UUID, UUID, str]:
+        """Return what no other link of the tenant has."""
+        return self.from_memory_id, self.to_memory_id, self.relation
+
+    @property
+    def state(self) -> str:
+        """Return, as JSON, what is kept of it when it changes or goes."""
+        return exact.dumps(
+            {
+                "relation": self.relation,
+                "label": self.label,
+                "weight": self.weight,
+                "metadata": None if self.metadata is None else exact.loads(self.metadata),
+                "create_time": self.create_time.isoformat(),
+                "update_time": self.update_time.isoformat(),
+                "created_by": self.created_by,
+                "updated_by": self.updated_by,
+            }
+        )
+
+    def must_be(self, revision: int) -> None:
+        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
+    def revised(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
+        """Return its next revision, which says `draft` and leads where it led; itself when it says so already."""
+        said = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
+        if all(getattr(self, name) == value for name, value in said.items()) and self._has(draft.metadata):
+            return self
+        return replace(
+            self,
+            relation=draft.relation,
+            label=draft.label,
+            weight=draft.weight,
+            metadata=draft.metadata,
+            revision=self.revision + 1,
+            update_time=at,
+            updated_by=by,
+            record_time=at,
+        )
+
+    def _has(self, metadata: str | None) -> bool:
+        # The database writes JSON in a form of its own.
+        return exact.equal(self.metadata, metadata)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkFilter:
+    """Which links are asked for; relations None asks for all."""
+
+    outgoing: bool = True
+    incoming: bool = True
+    relations: Sequence[str] | None = None
+    min_weight: float = 0.0
+
+    @property
+    def is_directed(self) -> bool:
+        """Say whether links are followed in one direction only."""
+        return not (self.outgoing and self.incoming)
+
+    def reversed(self) -> LinkFilter:
+        """Return the filter that finds the same links from their other ends."""
+        return replace(self, outgoing=self.incoming, incoming=self.outgoing)
+
+
+def of_link(kind: str, link: Link, fields: Sequence[str] = ()) -> Event:
+    """Return the event of a link that was created, updated or removed; `fields` are those that changed."""
+    payload: dict[str, object] = {
+        "from_memory_id": str(link.from_memory_id),
+        "to_memory_id": str(link.to_memory_id),
+        "relation": link.relation,
+        "revision": link.revision,
+    }
+    if fields:
+        payload["fields"] = list(fields)
+    verb = kind.removeprefix("memory_link_")
+    return Event(
+        type=kind,
+        entity_type="link",
+        entity_id=str(link.link_id),
+        summary=f"{link.relation} link {verb}{': ' if fields else ''}{', '.join(fields)}",
+        payload=payload,
+    )

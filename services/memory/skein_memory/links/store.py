@@ -1,0 +1,259 @@
+"""Links in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.errors import DuplicateInBatch
+from skein_kit.ids import new_ids
+from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
+from skein_memory.links import rows as edges
+from skein_memory.links.model import Link, LinkDraft
+from skein_memory.memories import names
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.links.model import LinkFilter
+
+Response = TypeVar("Response", bound=Message)
+Change = Callable[[Link], Link]
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+
+
+class LinkStore(Store):
+    """Reads and writes links."""
+
+    async def create_links(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        drafts: Sequence[LinkDraft],
+        respond: Callable[[Sequence[Link]], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Store links, all or none; or return the request's first answer.
+
+        Raises MemoryNotFound, LinkToItself, LinkExists and, of two for one pair and relation, DuplicateInBatch, each
+        with the "index" of the link when there are several; and QuotaExceeded.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            ends = await _ends(tx, tenant_id, drafts, at=at)
+            links: list[Link] = []
+            taken: dict[tuple[UUID, UUID, str], int | None] = {}
+            # The later in a batch is the newer.
+            for index, (draft, link_id) in enumerate(zip(drafts, new_ids(at, len(drafts)), strict=True)):
+                place = index if len(drafts) > 1 else None
+                if not ends.keys() >= {draft.from_name, draft.to_name}:
+                    raise MemoryNotFound(index=place)
+                start, end = ends[draft.from_name], ends[draft.to_name]
+                link = draft.between(start, end, at=at, by=by, link_id=link_id, index=place)
+                if link.pair in taken:
+                    raise DuplicateInBatch(index=place)
+                taken[link.pair] = place
+                links.append(link)
+            new = await edges.insert(tx, tenant_id, links, at=at, by=by)
+            if len(new) < len(links):
+                held = next(link for link in links if link not in new)
+                raise LinkExists(index=taken[held.pair])
+            response = respond(links)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"links": len(links)})
+        return response
+
+    async def upsert_link(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        draft: LinkDraft,
+        respond: Callable[[Link, bool], Response],
+        *,
+        either_direction: bool,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Store a link or change the one that its pair and relation have; or return the request's first answer.
+
+        `respond` learns whether it is new. With `either_direction` a link that leads the other way is the pair's, too.
+        Raises MemoryNotFound, LinkToItself and QuotaExceeded.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            ends = await _ends(tx, tenant_id, [draft], at=at)
+            if not ends.keys() >= {draft.from_name, draft.to_name}:
+                raise MemoryNotFound
+            link = draft.between(ends[draft.from_name], ends[draft.to_name], at=at, by=by)
+            if either_direction:
+                # Whoever links the two the other way at the same time waits here.
+                both = sorted((link.from_memory_id, link.to_memory_id))
+                await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=both)
+            before = await _held(tx, tenant_id, link, either_direction=either_direction)
+            while before is None:
+                if await edges.insert(tx, tenant_id, [link], at=at, by=by):
+                    break
+                # Somebody else was quicker, and may have removed it again since.
+                before = await _held(tx, tenant_id, link, either_direction=either_direction)
+            if before is not None and (after := before.revised(draft, at=at, by=by)) is not before:
+                await edges.replace(tx, tenant_id, before, after)
+            response = respond(link if before is None else after, before is None)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
+        return response
+
+    async def change_link(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        link_id: UUID,
+        change: Change,
+        respond: Callable[[Link], Response],
+        *,
+        at: datetime,
+    ) -> Response | bytes:
+        """Replace a link by what `change`, which may refuse, makes of it; or return the request's first answer.
+
+        Raises LinkNotFound and LinkExists.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            before = await edges.locked(tx, tenant_id, link_id)
+            await _must_be_visible(tx, tenant_id, before, at=at)
+            after = change(before)
+            if after is not before:
+                await edges.replace(tx, tenant_id, before, after)
+            response = respond(after)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def delete_link(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        link_id: UUID,
+        response: Message,
+        *,
+        revision: int,
+        at: datetime,
+        by: str,
+    ) -> None:
+        """Remove a link, once for each request, whose answer is `response`. Raises LinkNotFound and RevisionStale."""
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
+            removed = await edges.remove(tx, tenant_id, [link_id], at=at, by=by)
+            if not removed:
+                raise LinkNotFound
+            removed[0].must_be(revision)
+            await self._quotas.charge(tx, tenant_id, {"links": -1})
+
+    async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
+        """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
+        async with self._database.tenant(tenant_id) as tx:
+            found = await edges.read(tx, tenant_id, [link_id])
+            if link_id not in found:
+                raise LinkNotFound
+            await _must_be_visible(tx, tenant_id, found[link_id], at=at)
+        return found[link_id]
+
+    async def list_links(
+        self,
+        tenant_id: UUID,
+        name: str,
+        wanted: LinkFilter,
+        *,
+        before: UUID | None,
+        count: int,
+        at: datetime,
+        as_of_time: datetime | None = None,
+    ) -> list[Link]:
+        """Read up to `count` links of a memory that are older than `before`, newest first.
+
+        With `as_of_time` as they were at that time. Raises MemoryNotFound.
+        """
+        last = before or _AFTER_ALL
+        query, then = QUERIES["list_links"], {}
+        if as_of_time is not None:
+            query, then = QUERIES["list_links_then"], {"at": as_of_time}
+        links: list[asyncpg.Record] = []
+        async with self._database.tenant(tenant_id) as tx:
+            found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
+            if name not in found:
+                raise MemoryNotFound
+            memory_id = found[name]["memory_id"]
+            while len(links) < count:
+                rows = await tx.rows(
+                    query,
+                    tenant_id=tenant_id,
+                    memory_id=memory_id,
+                    before_id=last,
+                    outgoing=wanted.outgoing,
+                    incoming=wanted.incoming,
+                    relations=wanted.relations,
+                    min_weight=wanted.min_weight,
+                    count=count,
+                    **then,
+                )
+                links += await _alive(tx, tenant_id, rows, at=as_of_time or at)
+                if len(rows) < count:
+                    break
+                last = rows[-1]["link_id"]
+        return [Link(**dict(row)) for row in links[:count]]
+
+
+async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
+    wanted = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
+    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    return {name: row["memory_id"] for name, row in found.items()}
+
+
+async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_direction: bool) -> Link | None:
+    """Return the locked link that the pair and relation of a new one have; None when there is none."""
+    wanted = [link.pair]
+    if either_direction:
+        wanted.append((link.to_memory_id, link.from_memory_id, link.relation))
+    held = await edges.pairs(tx, tenant_id, wanted)
+    for pair in wanted:
+        row = await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=held[pair]) if pair in held else None
+        # It may have got another relation while its change was waited for.
+        if row is not None and row["relation"] == link.relation:
+            return Link(**dict(row))
+    return None
+
+
+async def _must_be_visible(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
+    """Refuse a link of an expired memory as if it were not there. Raises LinkNotFound."""
+    ends = [link.from_memory_id, link.to_memory_id]
+    if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ends, at=at):
+        raise LinkNotFound
+
+
+async def _alive(
+    tx: Transaction, tenant_id: UUID, links: list[asyncpg.Record], *, at: datetime
+) -> list[asyncpg.Record]:
+    """Leave out links to deleted and expired memories. Ids are given by value, as a join would plan every month."""
+    if not links:
+        return []
+    ends = {row[end] for row in links for end in ("from_memory_id", "to_memory_id")}
+    rows = await tx.rows(QUERIES["find_visible"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+    active = {row["memory_id"] for row in rows}
+    return [row for row in links if row["from_memory_id"] in active and row["to_memory_id"] in active]

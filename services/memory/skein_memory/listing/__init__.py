@@ -1,0 +1,1 @@
+"""Lists of memories: filters, orders, reads as of a time, and earlier versions."""

@@ -1,0 +1,267 @@
+"""What a list of memories is restricted to, what leads to those that may pass, and how it is read piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, Self
+from uuid import UUID
+
+from skein_kit import filters
+from skein_kit.filters.expression import And, Compare, Expression, Has, In, Not, Or, Tags
+from skein_kit.filters.fields import FIELDS, MAX_PROPERTY_CHARACTERS, OVERFLOW, Kind
+from skein_kit.filters.visibility import valid_at_time, visible
+from skein_kit.ids import EPOCH, first_id, parse_id, time_of
+from skein_kit.rpc.well_known_types import moment
+from skein_memory.errors import SelectionEmpty
+from skein_memory.memories import convert as wire
+from skein_memory.memories.model import MAX_AHEAD, speaking_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein.memory.v1 import memory_pb2 as pb
+
+_MILLISECOND = timedelta(milliseconds=1)
+_NO_ID = UUID(int=0)
+# Planning a query costs some 0.1 ms for each month that it may touch, so the newest are asked first.
+_SPANS = (timedelta(days=62), timedelta(days=366))
+# Values that one list is led by at most: each is read from the index by itself.
+_MAX_LED = 20
+# What leads to the fewest memories as a rule comes first. These columns are indexed together with the id.
+_RANKS = {
+    "memory_id": 0,
+    "external_id": 0,
+    "key": 1,
+    "content_hash": 1,
+    "session_id": 2,
+    "properties": 3,
+    "subject_id": 4,
+    "tags": 5,
+    "agent_id": 6,
+    "source": 7,
+    "source_agent": 7,
+    "type": 8,
+}
+_ALIVE = Compare(("is_active",), "=", True)  # noqa: FBT003 - the field's value.
+_UNARCHIVED = Not(Has(("archive_time",)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lead:
+    """The index that a list is read from; what it finds is held against the whole condition."""
+
+    kind: Literal["all", "ids", "external_ids", "column", "tags", "properties"]
+    column: str = ""
+    values: tuple[str, ...] = ()
+    # The names of the properties whose values are wanted.
+    names: tuple[str, ...] = ()
+
+
+EVERYTHING = Lead(kind="all")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """The conditions of a list."""
+
+    # All of them must hold.
+    conditions: tuple[Expression, ...] = ()
+    hides_expired: bool = False
+    # What was known then; None for what is known now.
+    as_of_time: datetime | None = None
+
+    @classmethod
+    def of(cls, request: pb.ListMemoriesRequest) -> Self:
+        """Read the conditions of a list: without what is deleted, archived or expired unless it is asked for."""
+        as_of_time = moment(request, "as_of_time")
+        hidden: list[Expression] = [] if request.show_deleted else [_ALIVE]
+        if not request.show_archived:
+            hidden.append(_UNARCHIVED)
+        return cls(conditions=(*conditions_of(request.filter), *hidden), hides_expired=True, as_of_time=as_of_time)
+
+    @classmethod
+    def selecting(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
+        """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty.
+
+        What has expired can be purged before its time, and nothing else: `visible` and `alive` leave it out.
+        """
+        conditions = conditions_of(selection.filter, path=path)
+        if not conditions and not selection.memory_ids:
+            raise SelectionEmpty
+        return cls(conditions=conditions)
+
+    def alive(self) -> Filter:
+        """Return the same without what is deleted or expired."""
+        return replace(self, conditions=(*self.conditions, _ALIVE), hides_expired=True)
+
+    def visible(self) -> Filter:
+        """Return the same without what has expired."""
+        return replace(self, hides_expired=True)
+
+    def condition(self, at: datetime) -> Expression | None:
+        """Return everything that must hold at a time; None when all pass."""
+        parts = list(self.conditions)
+        if self.hides_expired:
+            expire = ("expire_time",)
+            parts.append(Or((Not(Has(expire)), Compare(expire, ">", self.as_of_time or at))))
+        if len(parts) > 1:
+            return And(tuple(parts))
+        return parts[0] if parts else None
+
+    @property
+    def lead(self) -> Lead:
+        """Return what to read the list from: what is likely to lead to the fewest that do not pass."""
+        found = [lead for part in self._conjuncts() if (lead := _lead(part)) is not None]
+        if self.as_of_time is not None:
+            # The indexes know what is now; only names never change.
+            found = [lead for lead in found if lead.kind in {"ids", "external_ids"}]
+        return min(found, key=_rank, default=EVERYTHING)
+
+    def spans(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+        """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.
+
+        `after` is the last id of the page before. No memory lies further ahead of `at` than MAX_AHEAD.
+        """
+        start_time, end_time = self._times()
+        lowest = _NO_ID if start_time is None else first_id(max(start_time, EPOCH))
+        end = at + 2 * MAX_AHEAD
+        if end_time is not None and end_time < end:
+            # Ids carry milliseconds: what was created in the last one is held against end_time itself.
+            end = max(end_time, EPOCH) + _MILLISECOND
+        before = first_id(end) if after is None else min(after, first_id(end))
+        for span in _SPANS:
+            since = max(time_of(before) - span, EPOCH)
+            from_id = max(lowest, first_id(since))
+            if from_id < before:
+                yield from_id, before
+            before = min(before, from_id)
+        if lowest < before:
+            yield lowest, before
+
+    def spans_up(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+        """Yield ranges of ids as `spans` does, oldest first."""
+        ranges = list(self.spans(None, at))
+        if not ranges:
+            return
+        lowest, end = ranges[-1][0], ranges[0][1]
+        if after is None:
+            # Nobody knows where the first one lies: all months are asked at once.
+            yield lowest, end
+            return
+        if after >= end:
+            return
+        since = max(lowest, UUID(int=after.int + 1))
+        for span in _SPANS:
+            until = min(end, first_id(time_of(since) + span))
+            if since < until:
+                yield since, until
+            since = max(since, until)
+        if since < end:
+            yield since, end
+
+    @property
+    def subject_id(self) -> str | None:
+        """Return the person that all that may pass is about; None when it may be about anybody."""
+        for part in self._conjuncts():
+            if isinstance(part, Compare) and (part.path, part.operator) == (("subject_id",), "=") and part.value:
+                return str(part.value)
+        return None
+
+    def may_be_of(self, first: datetime, last: datetime) -> bool:
+        """Say whether what was created between two times, a millisecond more or less, may pass."""
+        start_time, end_time = self._times()
+        return (start_time is None or start_time <= last + _MILLISECOND) and (end_time is None or first <= end_time)
+
+    def _times(self) -> tuple[datetime | None, datetime | None]:
+        """Return the times between which all that may pass was created; both ends may pass themselves."""
+        start, end = None, None
+        for part in self._conjuncts():
+            if isinstance(part, Compare) and part.path == ("create_time",) and isinstance(part.value, datetime):
+                if part.operator in {">", ">=", "="}:
+                    start = part.value if start is None else max(start, part.value)
+                if part.operator in {"<", "<=", "="}:
+                    end = part.value if end is None else min(end, part.value)
+        return start, end
+
+    def _conjuncts(self) -> Iterator[Expression]:
+        for part in self.conditions:
+            yield from filters.conjuncts(part)
+
+
+def conditions_of(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
+    """Read a filter as conditions that must all hold, those of its own fields and the one in words.
+
+    Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
+    """
+    with speaking_of(path):
+        start_time, end_time = (moment(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
+        valid_at = moment(asked, "valid_at_time", before_1970=True)
+        where = filters.read(asked.where)
+    names = ("agent_id", "subject_id", "session_id", "source", "key")
+    found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(asked, name))]
+    scopes = [wire.SCOPES[scope] for scope in asked.scopes if scope in wire.SCOPES]
+    for name, values in (("type", list(asked.types)), ("scope", scopes)):
+        if len(values) == 1:
+            found.append(Compare((name,), "=", values[0]))
+        elif values:
+            found.append(In((name,), tuple(values)))
+    if asked.tags_any:
+        found.append(Tags("any", tuple(dict.fromkeys(asked.tags_any))))
+    if asked.tags_all:
+        found.append(Tags("all", tuple(dict.fromkeys(asked.tags_all))))
+    if start_time is not None:
+        found.append(Compare(("create_time",), ">=", start_time))
+    if end_time is not None:
+        found.append(Compare(("create_time",), "<", end_time))
+    if asked.min_importance:
+        found.append(Compare(("importance",), ">=", asked.min_importance))
+    if asked.HasField("max_importance"):
+        found.append(Compare(("importance",), "<=", asked.max_importance))
+    if valid_at is not None:
+        found.append(valid_at_time(valid_at))
+    if asked.HasField("visible_to"):
+        context = asked.visible_to
+        found.append(visible(context.agent_id, context.subject_id, context.session_id))
+    if where is not None:
+        found.append(where)
+    return tuple(found)
+
+
+def _lead(part: Expression) -> Lead | None:
+    """Return the index that holds everything that passes one condition; None when there is none."""
+    match part:
+        case Tags("any", tags) if len(tags) <= _MAX_LED:
+            return Lead(kind="tags", values=tags)
+        case Tags("all", tags):
+            return Lead(kind="tags", values=tags[:1])
+        case Compare(path, "=", value):
+            return _column_lead(path, (value,))
+        case In(path, values) if len(values) <= _MAX_LED:
+            return _column_lead(path, values)
+    return None
+
+
+def _column_lead(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> Lead | None:
+    field = FIELDS[path[0]]
+    if field.kind is Kind.PROPERTIES:
+        name = ".".join(path)
+        if len(name) > MAX_PROPERTY_CHARACTERS:
+            return None
+        pairs = [*((name, filters.property_text(value)) for value in values), OVERFLOW]
+        return Lead(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
+    texts = tuple(dict.fromkeys(str(value) for value in values))
+    # What is not set equals the empty text, and has no place in the index.
+    if field.column not in _RANKS or not all(texts):
+        return None
+    if field.column == "memory_id":
+        return Lead(kind="ids", values=tuple(text for text in texts if parse_id(text)))
+    if field.column == "external_id":
+        return Lead(kind="external_ids", values=texts)
+    return Lead(kind="column", column=field.column, values=texts)
+
+
+def _rank(lead: Lead) -> int:
+    ranks = {"ids": "memory_id", "external_ids": "external_id", "column": lead.column}
+    return _RANKS[ranks.get(lead.kind, lead.kind)]

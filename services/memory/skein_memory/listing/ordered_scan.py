@@ -1,0 +1,130 @@
+"""Finding memories in the order of what they are worth or of their last change, from the index that has that order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.database.named_queries import completed
+from skein_kit.filters import scan_cost
+from skein_kit.filters.compiler import ENTRIES, compiled
+from skein_memory.listing.order import MAX_COUNT, Order, Place
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.listing.filter import Filter
+
+# Memories that one call looks at, whether they pass or not, and those of one statement.
+LOOKS = 5000
+_MOST_AT_ONCE = 1000
+_GROWTH = 4
+_QUERIES = {
+    "update_time": "walk_updated",
+    "importance": "walk_important",
+    "confidence": "walk_confident",
+    "access_count": "walk_read",
+}
+_LOWEST_ID, _HIGHEST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
+_HIGHEST: Mapping[str, datetime | float | int] = {
+    "update_time": datetime.max.replace(tzinfo=UTC),
+    "importance": math.inf,
+    "confidence": math.inf,
+    "access_count": MAX_COUNT,
+}
+_LOWEST: Mapping[str, datetime | float | int] = {
+    "update_time": datetime.min.replace(tzinfo=UTC),
+    "importance": -math.inf,
+    "confidence": -math.inf,
+    "access_count": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ordered:
+    """Places of memories that pass, in order; `after` is where to go on, None when there is nothing more."""
+
+    places: list[Place]
+    after: Place | None
+
+
+async def find_ordered(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, order: Order, *, after: Place | None, count: int, at: datetime
+) -> Ordered:
+    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most."""
+    asked = wanted.condition(at)
+    condition, scanned = compiled(asked, ENTRIES), scan_cost.cost(asked, ENTRIES)
+    scans = tx.database.scans.begin(tenant_id) if scanned else None
+    passing: list[Place] = []
+    looks, portion, last = LOOKS, count + 1, after or _first(order)
+    while looks > 0 and not (scans is not None and scans.is_spent):
+        portion = min(portion, looks, _MOST_AT_ONCE)
+        is_unread = _is_unread(order, last)
+        query, values = walk_of(order, last)
+        if scans is not None:
+            query = scan_cost.within_budget(query, scanned)
+            values["scan_bytes"] = max(1, scans.remaining)
+        statement = tx.rows(
+            completed(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
+        )
+        looked = await (statement if scans is None else scans.charged(statement))
+        for row in looked:
+            if row["passes"] is None or (row["passes"] and len(passing) == count):
+                return Ordered(places=passing, after=last)
+            last = Place(memory_id=row["memory_id"], value=row["value"])
+            if row["passes"]:
+                passing.append(last)
+        is_over = len(looked) < portion
+        looks, portion = looks - max(1, len(looked)), portion * _GROWTH
+        if is_over:
+            rest = _rest(order, is_unread=is_unread)
+            if rest is None:
+                return Ordered(places=passing, after=None)
+            last = rest
+    return Ordered(places=passing, after=last)
+
+
+def walk_of(order: Order, last: Place) -> tuple[Query, dict[str, object]]:
+    """Return the query that looks at the memories after a place, its condition still open, and where it begins."""
+    values: dict[str, object] = {"before_id": last.memory_id}
+    if _is_unread(order, last):
+        query = QUERIES["walk_unread"]
+    else:
+        query = QUERIES[_QUERIES[order.column]]
+        values["before_value"] = last.value
+    return (query if order.is_descending else _upwards(query)), values
+
+
+@lru_cache(maxsize=16)
+def _upwards(query: Query) -> Query:
+    """Return a walk in the other direction: the same index is read from its other end."""
+    text = query.text.replace(" DESC", "").replace(") < (", ") > (").replace("memory_id < ", "memory_id > ")
+    return replace(query, text=text)
+
+
+def _first(order: Order) -> Place:
+    """Return the place before all others."""
+    if order.is_descending:
+        return Place(memory_id=_HIGHEST_ID, value=_HIGHEST[order.column])
+    return Place(memory_id=_LOWEST_ID, value=_LOWEST[order.column])
+
+
+def _is_unread(order: Order, place: Place) -> bool:
+    """Say whether the memories after a place are those that were never read: they come by their ids alone."""
+    if order.column != "access_count" or place.value != 0:
+        return False
+    return order.is_descending or place.memory_id != _HIGHEST_ID
+
+
+def _rest(order: Order, *, is_unread: bool) -> Place | None:
+    """Return where the other part of an order begins when one is over: memories with a count, or those without."""
+    if order.column != "access_count" or is_unread == order.is_descending:
+        return None
+    return Place(memory_id=_HIGHEST_ID, value=0)

@@ -1,0 +1,94 @@
+"""Finding memories and what they said before: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import page_size, read_token, write_token
+from skein_kit.rpc.well_known_types import time
+from skein_memory.listing.filter import Filter
+from skein_memory.listing.order import Order, Place
+from skein_memory.listing.store import Version
+from skein_memory.listing.versions import changed_fields
+from skein_memory.memories import convert as wire
+from skein_memory.page_builder import Answer
+from skein_memory.parts import Rpcs
+
+
+class FindingRpcs(Rpcs):
+    """Reading memories in lists, and as they were."""
+
+    async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
+        tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
+        wanted, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        after = Place.of(read_token(request.page_token, tenant_id, request), order)
+        answer = Answer[pb.Memory]()
+        listed = await self._parts.finding.list_memories(
+            tenant_id, wanted, order, after=after, count=size, portion=answer.portion(size), at=at
+        )
+        memories, rest = listed.memories, listed.rest
+        is_shown = True
+        while is_shown and memories:
+            shown = [memory for memory in memories if memory.is_active or request.show_deleted]
+            is_shown = answer.take(wire.memory(memory) for memory in shown) == len(shown)
+            if not is_shown:
+                break
+            portion = answer.portion(len(rest)) if rest else 0
+            memories = await self._parts.finding.read_memories(tenant_id, rest[:portion], wanted.as_of_time, at=at)
+            rest = rest[portion:]
+        place = listed.after if is_shown else listed.places[answer.items[-1].memory_id]
+        total_size: int | None = None
+        if request.show_total_size:
+            is_whole = after is None and place is None
+            total_size = (
+                len(answer.items) if is_whole else await self._parts.finding.count_memories(tenant_id, wanted, at=at)
+            )
+        return pb.ListMemoriesResponse(
+            memories=answer.items,
+            next_page_token=write_token(place.token, tenant_id, request) if place else "",
+            total_size=total_size,
+        )
+
+    async def ListMemoryVersions(
+        self, request: pb.ListMemoryVersionsRequest, context: Context
+    ) -> pb.ListMemoryVersionsResponse:
+        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        place = read_token(request.page_token, tenant_id, request)
+        if place is not None and not (len(place) == 1 and place[0].isdecimal()):
+            raise PageTokenInvalid
+        before = None if place is None else int(place[0])
+        versions, is_all = await self._parts.finding.list_versions(
+            tenant_id, request.memory_id, before=before, count=size, at=now()
+        )
+        answer = Answer[pb.MemoryVersion]()
+        made = versions_of(versions, size, is_all=is_all)
+        taken = answer.take(made)
+        more = not is_all or taken < len(made)
+        token = write_token([str(versions[taken - 1].memory.revision)], tenant_id, request) if more and taken else ""
+        return pb.ListMemoryVersionsResponse(versions=answer.items, next_page_token=token)
+
+
+def versions_of(versions: list[Version], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
+    """Convert up to `count` versions, newest first; the one after the last only tells what the last changed."""
+    made = [
+        pb.MemoryVersion(
+            memory=wire.memory(version.memory),
+            until_time=time(version.until_time),
+            changed_fields=changed_fields(before.memory, version.memory),
+        )
+        for version, before in pairwise(versions)
+    ]
+    if is_all and versions:
+        first = versions[-1]
+        made.append(
+            pb.MemoryVersion(
+                memory=wire.memory(first.memory),
+                until_time=time(first.until_time),
+                changed_fields=changed_fields(None, first.memory),
+            )
+        )
+    return made[:count]

@@ -1,0 +1,379 @@
+"""Finding memories that pass a filter, a bounded number of rows at a time, and what they said at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit import filters
+from skein_kit.admission.scan_budget import ScanBudget
+from skein_kit.database.named_queries import completed
+from skein_kit.filters import scan_cost
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, compiled
+from skein_kit.ids import parse_id
+from skein_memory.errors import MemoryNotFound, MemoryNotKnownThen
+from skein_memory.links.model import Link
+from skein_memory.listing.order import Order, Place
+from skein_memory.listing.ordered_scan import LOOKS, Ordered, find_ordered
+from skein_memory.memories import names
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.scoring.store import scored
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.filters.compiler import Source
+    from skein_kit.filters.expression import Expression
+    from skein_memory.listing.filter import Filter, Lead
+    from skein_memory.memories.model import Memory
+
+# Memories that one statement looks at.
+_MOST_AT_ONCE = 1000
+_GROWTH = 4
+_LAST_REVISION = (1 << 63) - 1
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+# How the columns that lead are compared: the hash is no text.
+_VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """Ids of memories that pass, newest first; `after` is where to go on, None when there is nothing more."""
+
+    memory_ids: list[UUID]
+    after: UUID | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """The first memories of a page, the ids of its others, where each is, and where the next page goes on."""
+
+    memories: list[Memory]
+    rest: list[UUID]
+    places: Mapping[str, Place]
+    after: Place | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """What a memory said until a time; None for what it says now."""
+
+    memory: Memory
+    until_time: datetime | None
+
+
+class FindingStore(Store):
+    """Finds memories, and reads what they said before."""
+
+    async def list_memories(
+        self, tenant_id: UUID, wanted: Filter, order: Order, *, after: Place | None, count: int, portion: int,
+        at: datetime,
+    ) -> Listed:  # fmt: skip
+        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `portion`."""
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            if order.is_of_ids:
+                last = after.memory_id if after else None
+                found = await find(
+                    tx, tenant_id, wanted, after=last, count=count, at=at, is_descending=order.is_descending
+                )
+                places = [Place(memory_id=id_) for id_ in found.memory_ids]
+                ordered = Ordered(places=places, after=Place(memory_id=found.after) if found.after else None)
+            else:
+                ordered = await find_ordered(tx, tenant_id, wanted, order, after=after, count=count, at=at)
+            memory_ids = [place.memory_id for place in ordered.places]
+            first = await self._shown(tx, tenant_id, memory_ids[:portion], wanted.as_of_time, at=at)
+        return Listed(
+            memories=first,
+            rest=memory_ids[portion:],
+            places={str(place.memory_id): place for place in ordered.places},
+            after=ordered.after,
+        )
+
+    async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
+        """Count the memories that pass; None when that takes a look at more than LOOKS of them."""
+        spans = list(wanted.spans(None, at))
+        if not spans:
+            return 0
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            if wanted.lead.kind in {"ids", "external_ids"}:
+                found = await find(tx, tenant_id, wanted, after=None, count=LOOKS, at=at)
+                return len(found.memory_ids)
+            # The newest may well not be all, so there is no use in looking at them first.
+            walk = _Walk(tx, tenant_id, wanted, at)
+            looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], LOOKS + 1)
+        if len(looked) > LOOKS or any(passes is None for _, passes in looked):
+            return None
+        return sum(passes is True for _, passes in looked)
+
+    async def read_memories(
+        self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
+    ) -> list[Memory]:
+        """Read memories in the order of their ids given, as they were at a time; what is gone is left out."""
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
+
+    async def memory_then(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
+        """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotKnownThen."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = (await names.read(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
+            if row is None:
+                raise MemoryNotFound
+            if row["known_time"] > as_of_time:
+                raise MemoryNotKnownThen(known_since=row["known_time"].isoformat())
+            found = await read(tx, tenant_id, [row["memory_id"]], as_of_time)
+        if not found or found[0].is_expired(as_of_time):
+            raise MemoryNotFound
+        return found[0]
+
+    async def list_versions(
+        self, tenant_id: UUID, name: str, *, before: int | None, count: int, at: datetime
+    ) -> tuple[list[Version], bool]:
+        """Read up to `count` versions of a memory below the revision `before`, newest first, and one more to compare.
+
+        Say also whether the last one read is the first that there is. Raises MemoryNotFound.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            current = (await names.read(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
+            if current is None or entries.memory_of(current).is_expired(at):
+                raise MemoryNotFound
+            versions = await _versions(tx, tenant_id, current["memory_id"], before=before, count=count + 1)
+        if before is None:
+            versions.insert(0, Version(memory=entries.memory_of(current), until_time=None))
+        return versions[: count + 1], len(versions) <= count
+
+    async def _shown(
+        self, tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
+    ) -> list[Memory]:
+        """Read memories, with what they are worth at the time `at` unless it is asked what they were."""
+        memories = await read(tx, tenant_id, memory_ids, as_of_time)
+        return memories if as_of_time else await scored(tx, tenant_id, self._policies, memories, at=at)
+
+    async def links_of(self, tenant_id: UUID, memory: Memory, count: int) -> list[Link]:
+        """Read up to `count` of the newest links of a memory, in both directions, to deleted memories as well."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["list_links"],
+                tenant_id=tenant_id,
+                memory_id=memory.memory_id,
+                before_id=_AFTER_ALL,
+                outgoing=True,
+                incoming=True,
+                relations=None,
+                min_weight=0.0,
+                count=count,
+            )
+        return [Link(**dict(row)) for row in rows]
+
+    async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[Version], bool]:
+        """Read the newest earlier versions of a memory, and one more to compare; say whether that is all."""
+        async with self._database.tenant(tenant_id) as tx:
+            versions = await _versions(tx, tenant_id, memory.memory_id, before=None, count=count + 1)
+        return versions, len(versions) <= count
+
+
+async def _versions(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, *, before: int | None, count: int
+) -> list[Version]:
+    rows = await tx.rows(
+        QUERIES["list_versions"],
+        tenant_id=tenant_id,
+        memory_id=memory_id,
+        before_revision=_LAST_REVISION if before is None else before,
+        count=count,
+    )
+    return [Version(memory=entries.memory_of(row), until_time=row["until_time"]) for row in rows]
+
+
+async def find(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime,
+    is_descending: bool = True,
+) -> Found:  # fmt: skip
+    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most.
+
+    The newest come first; the oldest unless `is_descending`.
+    """
+    walk = _Walk(tx, tenant_id, wanted, at, is_descending=is_descending)
+    lead = wanted.lead
+    if lead.kind in {"ids", "external_ids"}:
+        return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
+    passing: list[UUID] = []
+    looks, portion, last = LOOKS, count + 1, after
+    for since, until in wanted.spans(after, at) if is_descending else wanted.spans_up(after, at):
+        from_id, before_id = since, until
+        while True:
+            portion = min(portion, looks, _MOST_AT_ONCE)
+            looked = await walk.look(lead, from_id, before_id, portion)
+            for memory_id, passes in looked:
+                if passes is None or (passes and len(passing) == count):
+                    return Found(memory_ids=passing, after=last)
+                if passes:
+                    passing.append(memory_id)
+                last = memory_id
+            looks -= max(1, len(looked))
+            if looks <= 0 or walk.scans.is_spent:
+                return Found(memory_ids=passing, after=last)
+            if len(looked) < portion:
+                break
+            if is_descending:
+                before_id = looked[-1][0]
+            else:
+                from_id = UUID(int=looked[-1][0].int + 1)
+            portion *= _GROWTH
+    return Found(memory_ids=passing, after=None)
+
+
+async def find_among(
+    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
+    at: datetime,
+) -> Found:  # fmt: skip
+    """Find those of some memories that pass, newest first, after the one at `after`."""
+    return await _among(_Walk(tx, tenant_id, wanted, at), memory_ids, after=after, count=count)
+
+
+async def read(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None
+) -> list[Memory]:
+    """Read memories in the order given, as they were at a time; what is gone is left out."""
+    if not memory_ids:
+        return []
+    found = await entries.read(tx, tenant_id, memory_ids)
+    if as_of_time is not None:
+        rows = await tx.rows(
+            QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
+        )
+        found |= {row["memory_id"]: entries.memory_of(row) for row in rows}
+    return [found[id_] for id_ in memory_ids if id_ in found]
+
+
+class _Walk:
+    """Looks at memories in turn and holds them against a filter."""
+
+    def __init__(
+        self, tx: Transaction, tenant_id: UUID, wanted: Filter, at: datetime, *, is_descending: bool = True
+    ) -> None:
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._as_of_time = wanted.as_of_time
+        self._condition = wanted.condition(at)
+        self.scans = scan_budget(tx, tenant_id, self._condition)
+        self.is_descending = is_descending
+
+    async def look(self, lead: Lead, from_id: UUID, before_id: UUID, count: int) -> list[tuple[UUID, bool | None]]:
+        """Return the first memories of a range of ids that a lead leads to, and whether each passes.
+
+        None says that the call's budget did not reach a memory; nothing after it was looked at either.
+        """
+        values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
+        if lead.kind in {"tags", "properties"}:
+            values |= {"values": list(lead.values)}
+            if lead.kind == "properties":
+                values |= {"names": list(lead.names)}
+            rows = await self._tx.rows(self._turned(QUERIES[_LED[lead.kind]]), tenant_id=self._tenant_id, **values)
+            return await self.passing([row["memory_id"] for row in rows])
+        query = QUERIES["walk_entries"]
+        if lead.kind == "column":
+            query = _by_column(lead.column)
+            values |= {"values": list(lead.values)}
+        looked = await self._judged(self._turned(query), ENTRIES, **values)
+        return looked if self._as_of_time is None else await self._then(looked)
+
+    def _turned(self, query: Query) -> Query:
+        return query if self.is_descending else _upwards(query)
+
+    async def passing(self, memory_ids: Sequence[UUID]) -> list[tuple[UUID, bool | None]]:
+        """Return of memories in the walk's order whether each passes, as `look` does."""
+        if not memory_ids:
+            return []
+        query = self._turned(QUERIES["look_at_entries"])
+        passes = dict(await self._judged(query, ENTRIES, memory_ids=list(memory_ids)))
+        looked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
+        return looked if self._as_of_time is None else await self._then(looked)
+
+    async def _judged(self, query: Query, source: Source, **values: object) -> list[tuple[UUID, bool | None]]:
+        """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
+        condition = compiled(self._condition, source)
+        scanned = scan_cost.cost(self._condition, source)
+        if scanned:
+            query = scan_cost.within_budget(query, scanned)
+            values |= {"scan_bytes": max(1, self.scans.remaining)}
+        statement = self._tx.rows(
+            completed(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
+        )
+        rows = await (self.scans.charged(statement) if scanned else statement)
+        return [(row["memory_id"], row["passes"]) for row in rows]
+
+    async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
+        """Return of memories whether each passed at the time asked for, where `now` says whether it passes today."""
+        reached = [memory_id for memory_id, passes in now if passes is not None]
+        query = self._turned(QUERIES["passing_versions"])
+        then = dict(await self._judged(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
+        passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
+        known = await self._tx.rows(
+            QUERIES["find_first_known"],
+            tenant_id=self._tenant_id,
+            memory_ids=[memory_id for memory_id, passes in passed.items() if passes],
+        )
+        was_known = {row["memory_id"] for row in known if row["known_time"] <= self._as_of_time}
+        return [(id_, None if passes is None else id_ in was_known) for id_, passes in passed.items()]
+
+
+def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
+    """Return what a call's condition may scan. Raises ReadTooCostly when that is all of what the tenant has left."""
+    if scan_cost.cost(condition, ENTRIES):
+        return tx.database.scans.begin(tenant_id)
+    return ScanBudget(tx.database.scans, tenant_id)
+
+
+async def passing(
+    tx: Transaction, tenant_id: UUID, condition: Expression | None, memory_ids: Sequence[UUID]
+) -> set[UUID]:
+    """Return those of some memories that pass a condition as they are now."""
+    sql = filters.compiled(condition, ENTRIES)
+    query = completed(QUERIES["passing_entries"], sql.text)
+    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
+    return {row["memory_id"] for row in rows}
+
+
+async def _among(walk: _Walk, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> Found:
+    down = walk.is_descending
+    left = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
+    wanted = sorted(left, reverse=down)
+    found: list[UUID] = []
+    last = after
+    for memory_id, passes in await walk.passing(wanted):
+        if passes is None or (passes and len(found) == count):
+            return Found(memory_ids=found, after=last)
+        if passes:
+            found.append(memory_id)
+        last = memory_id
+    return Found(memory_ids=found, after=None)
+
+
+async def _named(tx: Transaction, tenant_id: UUID, lead: Lead) -> list[UUID]:
+    if lead.kind == "ids":
+        return [id_ for value in lead.values if (id_ := parse_id(value)) is not None]
+    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=list(lead.values))
+    return [row["memory_id"] for row in rows]
+
+
+_LED = {"tags": "walk_tags", "properties": "walk_properties"}
+
+
+@lru_cache(maxsize=64)
+def _upwards(query: Query) -> Query:
+    """Return a walk in the other direction: the same indexes are read from their other end."""
+    return replace(query, text=query.text.replace("memory_id DESC", "memory_id"))
+
+
+@lru_cache(maxsize=32)
+def _by_column(column: str) -> Query:
+    query = QUERIES["walk_column"]
+    value = _VALUES.get(column, "wanted.value")
+    return replace(query, text=query.text.replace("{column}", column).replace("{value}", value))

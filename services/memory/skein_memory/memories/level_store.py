@@ -1,0 +1,109 @@
+"""What happens when space is short: the least important memories pass down a level, or make room for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_memory.memories import level as levels
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
+    from skein_memory.memories.model import Memory
+
+# Memories that one transaction passes down from one level.
+PORTION = 100
+# Transactions of one call of the upkeep.
+_PORTIONS = 5
+
+
+class LevelStore(Store):
+    """Brings levels back to their capacities."""
+
+    async def keep_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""
+        moved = 0
+        for _ in range(_PORTIONS):
+            async with self._database.tenant(tenant_id) as tx:
+                policy = await self._policies.of(tx, tenant_id)
+                found = await settle(tx, tenant_id, policy, levels.LEVELS, at=at, by=by)
+            moved += found
+            if found < PORTION:
+                break
+        return moved
+
+
+async def settle(
+    tx: Transaction, tenant_id: UUID, policy: Policy, full: Collection[str], *, at: datetime, by: str
+) -> int:
+    """Pass down what levels have no room for, from the furthest on: what leaves one may be too much for the next.
+
+    `full` are the levels that something came to. Nothing happens unless the tenant's levels are capped. Vectors stay
+    as they are, since nothing that is searched changes. Return how many memories moved.
+    """
+    moved, looked_at = 0, set(full) if policy.levels_capped else set()
+    for place, level in enumerate(levels.LEVELS):
+        if level not in looked_at:
+            continue
+        rows = await tx.rows(
+            QUERIES["list_over_capacity"],
+            tenant_id=tenant_id,
+            level=level,
+            capacity=levels.capacity(policy, level),
+            at=at,
+            count=PORTION,
+        )
+        for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
+            if memory.draft.level != level or memory.draft.archive_time is not None:
+                continue
+            after, event = levels.passed_down(memory, at=at, by=by)
+            await entries.replace(tx, tenant_id, memory, after, at=at, event=event)
+            moved += 1
+        if rows:
+            looked_at.update(levels.LEVELS[place + 1 : place + 2])
+    return moved
+
+
+async def make_room(
+    tx: Transaction, tenant_id: UUID, newcomers: Sequence[Memory], limit: int, *, at: datetime, by: str
+) -> int:
+    """Forget as many memories as came too many, none of which matters more than any newcomer; return how many.
+
+    They are deleted softly: whoever wants one back restores it, in turn for something else. Return 0, with nothing
+    done, when there are not enough.
+    """
+    row = await tx.row(QUERIES["count_memories"], tenant_id=tenant_id)
+    used = 0 if row is None else row["used"]
+    needed = min(max(1, used - limit), len(newcomers))
+    new = {memory.memory_id for memory in newcomers}
+    rows = await tx.rows(
+        QUERIES["list_least_important"],
+        tenant_id=tenant_id,
+        importance=min(memory.draft.importance for memory in newcomers),
+        # Some may be locked by others, and some are the newcomers themselves.
+        count=2 * needed + len(new),
+    )
+    candidates = [row["memory_id"] for row in rows if row["memory_id"] not in new]
+    free = {memory.memory_id: memory for memory in await _locked(tx, tenant_id, candidates)}
+    victims = [free[memory_id] for memory_id in candidates if memory_id in free][:needed]
+    if len(victims) < needed:
+        return 0
+    for memory in victims:
+        await entries.replace(tx, tenant_id, memory, memory.deleted(at=at, by=by), at=at, event="memory_forget_soft")
+    return needed
+
+
+async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> list[Memory]:
+    """Return those of some memories that nobody else is changing, so that nobody is waited for."""
+    if not memory_ids:
+        return []
+    rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    found = await entries.read(tx, tenant_id, [row["memory_id"] for row in rows])
+    return [memory for memory in found.values() if memory.is_active]

@@ -1,0 +1,280 @@
+"""The types that memories have: what the structured ones hold and what of it is searched. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+
+from skein_kit.json_values import exact
+from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
+from skein_memory.memories import data_text
+
+if TYPE_CHECKING:
+    from skein_kit.policies.store import Policy
+
+VAULT = "knowledge_vault"
+TASK = "task"
+OBJECTIVE = "objective"
+# Where a vault's memory says how long its secret is; the service sets it, whatever a caller says.
+SECRET_LENGTH = "secret_length"  # noqa: S105 - the name of a field.
+# How every secret is shown to those who may not see it.
+MASK = "••••"
+# What systems that keep secrets in the open call them.
+_BELONGS_SEALED = frozenset({"secret", "secret_value", "value", "password", "token"})
+_MOST_VIOLATIONS = 20
+# Stands for every text of the data, at every depth.
+ALL_TEXTS = "*"
+
+_NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 100_000}
+_ID = {"type": "string", "minLength": 1, "maxLength": 255}
+_TIME = {"type": "string", "format": "date-time", "maxLength": 64}
+_STEPS = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 500}]}
+_STATUS = {"enum": ["open", "in_progress", "done", "cancelled"]}
+_LENGTHS = ("short", "medium", "long")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Type:
+    """One type of memory that the service knows. Without `fields` its data is free."""
+
+    name: str
+    description: str
+    fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    # Fields whose words are searched, in the order in which they are read; of free data every text, or none.
+    searched: tuple[str, ...] = (ALL_TEXTS,)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema (2020-12) of its data."""
+        if not self.fields:
+            return {"type": "object"}
+        return {
+            "type": "object",
+            "properties": dict(self.fields),
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+BUILT_IN: Mapping[str, Type] = {
+    type_.name: type_
+    for type_ in (
+        Type(name="note", description="Anything worth keeping; the default."),
+        Type(
+            name="fact",
+            description="Something that is so; with a key it is the one fact of that key about its subject.",
+        ),
+        Type(name="journal", description="An entry of a diary."),
+        Type(name="conversation", description="What was talked about."),
+        Type(name="context", description="What to know about the work at hand."),
+        Type(name="user_preference", description="What a person prefers."),
+        Type(name="preference", description="What is preferred, by whomever."),
+        Type(name="pattern", description="What happens again and again."),
+        Type(name="decision", description="What was decided, and why."),
+        Type(name="agent_state", description="What an agent notes about itself."),
+        Type(name="entity", description="Somebody or something that is spoken of."),
+        Type(name="interaction", description="An exchange between an agent and somebody."),
+        Type(
+            name="langgraph",
+            description="A value of LangGraph's store; the content is what its index says to search.",
+            searched=(),
+        ),
+        Type(
+            name="episodic",
+            description="Something that happened.",
+            fields={"occurred_at": _TIME, "actor": _NAME, "event_type": _NAME, "summary": _TEXT, "details": _TEXT},
+            required=("event_type", "summary"),
+            searched=("actor", "event_type", "summary", "details"),
+        ),
+        Type(
+            name="semantic",
+            description="What something is.",
+            fields={"name": _NAME, "summary": _TEXT, "details": _TEXT, "source": _NAME},
+            required=("name", "summary"),
+            searched=("name", "summary", "details", "source"),
+        ),
+        Type(
+            name="procedural",
+            description="How something is done.",
+            fields={"entry_type": _NAME, "summary": _TEXT, "steps": _STEPS},
+            required=("entry_type", "summary", "steps"),
+            searched=("entry_type", "summary", "steps"),
+        ),
+        Type(
+            name="resource",
+            description="A document, a file, a page.",
+            fields={"title": _NAME, "type": _NAME, "content": _TEXT, "summary": _TEXT, "uri": _NAME},
+            required=("title", "type", "content"),
+            searched=("title", "type", "summary", "content"),
+        ),
+        Type(
+            name=TASK,
+            description="Something to do.",
+            fields={
+                "status": _STATUS,
+                "due_time": _TIME,
+                "objective_id": _ID,
+                "complete_time": _TIME,
+                "result": _TEXT,
+            },
+            searched=("result",),
+        ),
+        Type(
+            name=OBJECTIVE,
+            description="Something to reach, by tasks.",
+            fields={"status": _STATUS, "due_time": _TIME, "complete_time": _TIME, "result": _TEXT},
+            searched=("result",),
+        ),
+        Type(
+            name=VAULT,
+            description="A secret, sealed apart from what is said about it.",
+            fields={
+                "sensitivity": {"enum": ["low", "medium", "high"]},
+                "entry_type": _NAME,
+                SECRET_LENGTH: {"enum": list(_LENGTHS)},
+            },
+            searched=("entry_type",),
+        ),
+    )
+}
+_VALIDATORS = {name: Draft202012Validator(type_.schema) for name, type_ in BUILT_IN.items() if type_.fields}
+# Fields of a memory that say the same as a field of its data.
+_SAME = frozenset({"title", "content", "source"})
+
+
+def check(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -> None:
+    """Refuse data (JSON text) that its type does not have; `said` are texts of the memory itself, by field.
+
+    A memory that is told in words alone needs no data. What a type requires may be said by the memory's own field of
+    that name. Raises MemoryDataInvalid, which names fields and never what they hold.
+    """
+    validator = _VALIDATORS.get(type_name)
+    if validator is None or data is None:
+        return
+    values = exact.loads(data)
+    given = {name for name in _SAME if said.get(name)}
+    violations = list(islice(_violations(validator, BUILT_IN[type_name], values, given), _MOST_VIOLATIONS))
+    if violations:
+        raise MemoryDataInvalid(violations=violations, type=type_name)
+
+
+def searched_of(type_name: str) -> tuple[str, ...]:
+    """Return the fields of a type's data whose words are searched; a type of the tenant's own has free data."""
+    type_ = BUILT_IN.get(type_name)
+    return (ALL_TEXTS,) if type_ is None else type_.searched
+
+
+def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
+    """Return what is searched of a memory's data (JSON text); None when nothing is. Never a secret.
+
+    Of free data, what the memory says in one of the texts `beside` is left out.
+    """
+    if data is None:
+        return None
+    values, searched = exact.loads(data), searched_of(type_name)
+    if searched == (ALL_TEXTS,):
+        found = data_text.texts_of(values, beside=beside)
+    else:
+        found = [text for name in searched for text in _texts(values.get(name))]
+    return "\n".join(found) or None
+
+
+def time_of(data: str | None, name: str) -> datetime | None:
+    """Return a time that data (JSON text) holds; None when it holds none."""
+    value = None if data is None else exact.loads(data).get(name)
+    return None if value is None else _moment(value)
+
+
+def must_be_accepted(policy: Policy, names: Sequence[str]) -> None:
+    """Refuse a type that the tenant does not have; the fact "index" is its place among the names."""
+    if not policy.memory_types:
+        return
+    for index, name in enumerate(names):
+        if name not in policy.memory_types:
+            raise MemoryTypeNotAllowed(type=name, index=index)
+
+
+def vault_data(data: str | None, *, secret: str, length: str) -> str:
+    """Return the data of a vault's memory: what is said about the secret, and how long it is.
+
+    `secret` is a new one; without one the memory has one of this `length` already. Raises MemoryDataInvalid when it
+    has neither, or when the data holds what belongs into the secret.
+    """
+    values: dict[str, object] = {} if data is None else exact.loads(data)
+    if misplaced := sorted(values.keys() & _BELONGS_SEALED):
+        violations = [(f"data.{name}", "belongs into secret_value, where it is sealed") for name in misplaced]
+        raise MemoryDataInvalid(violations=violations, type=VAULT)
+    if not secret and length not in _LENGTHS:
+        raise MemoryDataInvalid(violations=[("secret_value", f"is required of {VAULT}")], type=VAULT)
+    values[SECRET_LENGTH] = length_class(secret) if secret else length
+    return exact.dumps(values)
+
+
+def secret_length_of(type_name: str, data: str | None) -> str | None:
+    """Return how long the secret of a vault's memory is; None for any other memory."""
+    if type_name != VAULT or data is None:
+        return None
+    length = exact.loads(data).get(SECRET_LENGTH)
+    return length if isinstance(length, str) else None
+
+
+def length_class(secret: str) -> str:
+    """Say roughly how long a secret is: up to 16 characters, up to 64, or longer."""
+    short, medium = 16, 64
+    return _LENGTHS[0] if len(secret) <= short else _LENGTHS[1] if len(secret) <= medium else _LENGTHS[2]
+
+
+def _violations(
+    validator: Draft202012Validator, type_: Type, values: Mapping[str, Any], given: set[str]
+) -> Iterator[tuple[str, str]]:
+    for name in sorted(values.keys() - type_.fields.keys()):
+        yield f"data.{name[:100]}", f"is no field of {type_.name}; these are: {', '.join(type_.fields)}"
+    for name in type_.required:
+        if name not in values and name not in given:
+            yield f"data.{name}", f"is required of {type_.name}"
+    for error in validator.iter_errors(values):
+        if error.path:
+            path = ".".join(str(part) for part in error.path)
+            yield f"data.{path}", _rule(error.validator, error.validator_value)
+    for name, rule in type_.fields.items():
+        if rule.get("format") == "date-time" and isinstance(values.get(name), str) and _moment(values[name]) is None:
+            yield f"data.{name}", "must be a time with its offset, such as 2026-05-17T12:00:00Z"
+
+
+def _rule(name: object, value: object) -> str:
+    """Say what a value must be, without the value."""
+    sentences = {
+        "type": f"must be of type {value}",
+        "enum": f"must be one of {value}",
+        "minLength": "must not be empty",
+        "maxLength": f"must have {value} characters at most",
+        "maxItems": f"must have {value} items at most",
+        "minItems": "must not be empty",
+    }
+    return sentences.get(str(name), "must be a text or a list of texts")
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _moment(text: str) -> datetime | None:
+    """Read a time of RFC 3339 as one with an offset; None when it is no such time."""
+    first_year, last_year = 1, 9999
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    # Postgres keeps times in UTC, and the first and last years must not fall off its calendar.
+    if found.tzinfo is None or not first_year < found.year < last_year:
+        return None
+    return found

@@ -1,0 +1,394 @@
+"""Memories and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from skein_kit.errors import (
+    ContentEmpty,
+    ContentTooLong,
+    DuplicateInBatch,
+    FieldInvalid,
+    Refusal,
+    RevisionStale,
+)
+from skein_kit.ids import first_id, new_ids
+from skein_kit.rpc.row_times import must_keep_times, past
+from skein_kit.rpc.well_known_types import json_of, moment
+from skein_kit.search_text import vector_columns
+from skein_kit.search_text.postings import Document
+from skein_memory.errors import MemoryNotFound
+from skein_memory.memories import convert as wire
+from skein_memory.memories import memory_type
+from skein_memory.memories.content_hash import content_hash
+from skein_memory.storable_text import must_be_storable
+from skein_memory.tasks.model import must_name_ids
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein.memory.v1 import memory_pb2 as pb
+    from skein_kit.identity.identity_token import Caller
+    from skein_memory.scoring.model import Scores
+
+FACT = "fact"
+DEFAULT_TYPE = "note"
+DEFAULT_CONFIDENCE = 0.7
+DEFAULT_IMPORTANCE = 0.5
+# Clocks differ; an id that lies in the future would sort before everything that is written until then.
+MAX_AHEAD = timedelta(minutes=5)
+# An entry of a B-tree holds some 2,700 bytes, and lists are filtered by source.
+MAX_SOURCE_BYTES = 2000
+_TEXTS = (
+    "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
+)  # fmt: skip
+
+
+class FactKey(NamedTuple):
+    """What names a fact among the facts of its tenant: the subject that it is about, "" for none, and its key."""
+
+    subject_id: str
+    key: str
+
+    @property
+    def folded(self) -> tuple[str, str]:
+        """Return the form in which keys are compared: case does not matter."""
+        return self.subject_id, fold(self.key)
+
+
+def fold(key: str) -> str:
+    """Return a fact's key in the form in which keys are compared."""
+    return key.lower()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a caller says of a memory: checked, with the defaults filled in. `data` and `metadata` are JSON text."""
+
+    external_id: str | None
+    type: str
+    title: str | None
+    key: str | None
+    content: str
+    data: str | None
+    tags: tuple[str, ...]
+    source: str | None
+    source_agent: str | None
+    agent_id: str | None
+    subject_id: str | None
+    session_id: str | None
+    scope: str
+    level: str
+    confidence: float
+    importance: float
+    expire_time: datetime | None
+    archive_time: datetime | None
+    valid_from_time: datetime | None
+    valid_to_time: datetime | None
+    metadata: str | None
+    create_time: datetime
+
+    @classmethod
+    def of(cls, memory: pb.Memory, *, at: datetime, max_content: int, agent_id: str = "") -> Self:
+        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given."""
+        content = memory.content.strip()
+        if len(content) > max_content:
+            raise ContentTooLong(limit=max_content, length=len(content))
+        if not content and not memory.data.fields and memory.type != memory_type.VAULT:
+            raise ContentEmpty
+        draft = cls(
+            external_id=memory.external_id or None,
+            type=memory.type or DEFAULT_TYPE,
+            title=memory.title or None,
+            key=memory.key or None,
+            content=content,
+            data=_data_of(memory),
+            tags=tuple(dict.fromkeys(memory.tags)),
+            source=memory.source or None,
+            source_agent=memory.source_agent or None,
+            agent_id=memory.agent_id or agent_id or None,
+            subject_id=memory.subject_id or None,
+            session_id=memory.session_id or None,
+            scope=wire.SCOPES.get(memory.scope, "global"),
+            level=wire.LEVELS.get(memory.level, "operational"),
+            confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
+            importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
+            expire_time=_expiry_of(memory, at),
+            archive_time=moment(memory, "archive_time"),
+            # The world is older than 1970.
+            valid_from_time=moment(memory, "valid_from_time", before_1970=True),
+            valid_to_time=moment(memory, "valid_to_time", before_1970=True),
+            metadata=json_of(memory, "metadata"),
+            create_time=moment(memory, "create_time") or at,
+        )
+        draft._check(at)
+        return draft
+
+    @property
+    def fact_key(self) -> FactKey | None:
+        """Return the name that it takes in the tenant; None unless it is a fact with a key."""
+        return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
+
+    def is_expired(self, at: datetime) -> bool:
+        """Say whether its expiry had come at the time `at`."""
+        return self.expire_time is not None and self.expire_time <= at
+
+    @property
+    def text(self) -> str:
+        """Return everything that is searched."""
+        return "\n".join(part for part in (self.title, self.key, self.content, self.words) if part)
+
+    @property
+    def words(self) -> str | None:
+        """Return what is searched of the data; None for nothing."""
+        return memory_type.words_of(self.type, self.data, beside=(self.title, self.key, self.content))
+
+    @property
+    def content_hash(self) -> bytes:
+        """Return the SHA-256 by which the same memory stored again is recognised."""
+        return content_hash(self.type, self.content, self.data)
+
+    def must_have_readers(self, at: datetime) -> None:
+        """Refuse what no reader would ever see: what expired before `at`, and what is for a user who is not named.
+
+        Imports do not call this: they store what another system kept.
+        """
+        violations = []
+        if self.is_expired(at):
+            violations.append(("expire_time", "lies in the past"))
+        if self.scope == "user" and self.subject_id is None:
+            violations.append(("subject_id", "must name the person whom a memory of the scope user is for"))
+        if violations:
+            raise FieldInvalid(violations=violations)
+
+    def _check(self, at: datetime) -> None:
+        texts = [(name, getattr(self, name)) for name in _TEXTS]
+        must_be_storable(
+            [*texts, *(("tags", tag) for tag in self.tags)], [("data", self.data), ("metadata", self.metadata)]
+        )
+        if self.source is not None and len(self.source.encode()) > MAX_SOURCE_BYTES:
+            raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
+        if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
+            raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
+        must_name_ids(self.type, self.data)
+        memory_type.check(
+            self.type, self.data, said={"title": self.title, "content": self.content, "source": self.source}
+        )
+        if self.create_time > at + MAX_AHEAD:
+            raise FieldInvalid(violations=[("create_time", "lies in the future")])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worth:
+    """What a memory was worth when it was read, and how often it had been used."""
+
+    scores: Scores
+    access_count: int
+    last_access_time: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """Something remembered: what was said of it, and what the service recorded."""
+
+    memory_id: UUID
+    draft: Draft
+    revision: int
+    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
+    update_time: datetime
+    record_time: datetime
+    delete_time: datetime | None
+    created_by: str
+    updated_by: str
+    # Only of memories that are read to be shown.
+    worth: Worth | None = field(default=None, compare=False)
+    # An older version wrote the row, by other rules of what is searched: its place in the index is made anew.
+    is_outdated: bool = field(default=False, compare=False)
+
+    @property
+    def is_active(self) -> bool:
+        """Say whether it is not deleted."""
+        return self.delete_time is None
+
+    def is_expired(self, at: datetime) -> bool:
+        """Say whether its expiry had come at the time `at`."""
+        return self.draft.is_expired(at)
+
+    def is_visible(self, at: datetime) -> bool:
+        """Say whether readers see it at the time `at`: it is neither deleted nor expired."""
+        return self.is_active and not self.is_expired(at)
+
+    @property
+    def fact_key(self) -> FactKey | None:
+        """Return the name that it holds in the tenant; a deleted fact holds none."""
+        return self.draft.fact_key if self.is_active else None
+
+    @property
+    def place(self) -> str | None:
+        """Return the level that it takes room in; None for a deleted or archived memory, which takes none."""
+        return self.draft.level if self.is_active and self.draft.archive_time is None else None
+
+    def document(self, at: datetime) -> Document | None:
+        """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
+        return None if self.is_expired(at) else self.indexed
+
+    @property
+    def indexed(self) -> Document | None:
+        """Return what the search index may hold of it, for a while even after it expired; None for nothing."""
+        draft = self.draft
+        if not self.is_active or draft.archive_time is not None:
+            return None
+        return Document(
+            item_id=self.memory_id,
+            kind="memory",
+            text=draft.text,
+            revision=self.revision,
+            type=draft.type,
+            scope=draft.scope,
+            source=draft.source,
+            key=draft.key,
+            importance=draft.importance,
+            agent_id=draft.agent_id,
+            subject_id=draft.subject_id,
+            session_id=draft.session_id,
+            expire_time=draft.expire_time,
+        )
+
+    def revised(self, draft: Draft, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, which says `draft`."""
+        return self._next(at, by, draft=draft)
+
+    def deleted(self, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, deleted."""
+        return self._next(at, by, delete_time=at)
+
+    def restored(self, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, no longer deleted."""
+        return self._next(at, by, delete_time=None)
+
+    def _next(self, at: datetime, by: str, **changes: Any) -> Memory:
+        return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
+
+    def must_be(self, revision: int) -> None:
+        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
+    def must_be_visible(self, at: datetime) -> None:
+        """Refuse a deleted or expired memory as if it were not there."""
+        if not self.is_visible(at):
+            raise MemoryNotFound
+
+
+def drafts_of(
+    memories: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str, is_import: bool = False
+) -> list[Draft]:
+    """Read a batch; refusals name the place of the memory at fault in the metadata "index"."""
+    drafts = []
+    taken: set[tuple[str, object]] = set()
+    for index, memory in enumerate(memories):
+        with speaking_of(f"memories[{index}]", index=index):
+            draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
+            if not is_import:
+                draft.must_have_readers(at)
+            # An expired fact shares its key with others.
+            folded = None if draft.fact_key is None or draft.is_expired(at) else draft.fact_key.folded
+            for field, name in (("external_id", draft.external_id), ("key", folded)):
+                if name is not None and (field, name) in taken:
+                    raise DuplicateInBatch(violations=[(field, "comes twice in the batch")])
+                if name is not None:
+                    taken.add((field, name))
+        drafts.append(draft)
+    return drafts
+
+
+def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
+    """Give drafts their ids and records, in order: of memories with one create_time the later has the higher id."""
+    places: dict[UUID, list[int]] = {}
+    for place, draft in enumerate(drafts):
+        places.setdefault(first_id(draft.create_time), []).append(place)
+    ids: dict[int, UUID] = {}
+    for group in places.values():
+        # Ids carry milliseconds, so what lies within one is put in order here.
+        ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
+        ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
+    return [
+        Memory(
+            memory_id=ids[place],
+            draft=draft,
+            revision=1,
+            update_time=min(at, draft.create_time),
+            record_time=at,
+            delete_time=None,
+            created_by=by,
+            updated_by=by,
+        )
+        for place, draft in enumerate(drafts)
+    ]
+
+
+def with_times(memories: Sequence[Memory], given: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
+    """Return new memories with the update_times that an import gives. Raises PermissionMissing and FieldInvalid."""
+    must_keep_times(who)
+    pairs = zip(memories, given, strict=True)
+    return [replace(one, update_time=past(message, "update_time", at) or one.update_time) for one, message in pairs]
+
+
+def documents_of(
+    memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
+) -> list[Document]:
+    """Return the documents of those memories that may be recalled, with the vectors that callers brought."""
+    found = [document for memory in memories if (document := memory.document(at)) is not None]
+    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
+
+
+def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
+    """Return the vectors that callers gave in a batch, by the id of each memory; refuse one that points nowhere."""
+    found = {}
+    for index, (memory, asked) in enumerate(zip(memories, given, strict=True)):
+        if asked.embedding:
+            with speaking_of(f"memories[{index}]", index=index):
+                found[memory.memory_id] = vector_columns.given(asked.embedding)
+    return found
+
+
+def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, str]:
+    """Return the secrets that callers gave with their memories, by the id of each memory."""
+    pairs = zip(memories, given, strict=True)
+    return {memory.memory_id: asked.secret_value for memory, asked in pairs if asked.secret_value}
+
+
+def _data_of(memory: pb.Memory) -> str | None:
+    """Read the data as JSON text; that of a vault says how long its secret is, and never the secret."""
+    data = json_of(memory, "data")
+    if memory.type != memory_type.VAULT:
+        if memory.secret_value:
+            raise FieldInvalid(violations=[("secret_value", f"is for memories of the type {memory_type.VAULT}")])
+        return data
+    return memory_type.vault_data(data, secret=memory.secret_value, length=memory.secret.length_class)
+
+
+def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
+    if not memory.HasField("ttl"):
+        return moment(memory, "expire_time")
+    if memory.HasField("expire_time"):
+        raise FieldInvalid(violations=[("ttl", "stands instead of expire_time")])
+    return at + memory.ttl.ToTimedelta()
+
+
+@contextmanager
+def speaking_of(path: str, *, index: int | None = None) -> Iterator[None]:
+    """Say in refusals which part of the request they speak of."""
+    try:
+        yield
+    except Refusal as refusal:
+        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
+        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None

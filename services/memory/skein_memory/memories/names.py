@@ -1,0 +1,183 @@
+"""Which memory a name stands for: its id, or the external id that its caller chose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import ExternalIdTaken
+from skein_kit.ids import new_id, parse_id, time_of
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.memories.model import FactKey, Memory
+
+
+async def read(
+    tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str], **values: object
+) -> dict[str, asyncpg.Record]:
+    """Run a query of `memory_ids` for names and return its rows by name; a name that nothing answers to is left out.
+
+    `values` are what else the query takes. A name may look like an id and be an external id, so what is no id of a
+    memory is looked up once more. Memories are then read by value: a join would plan every month for each of them.
+    """
+    wanted = list(dict.fromkeys(names))
+    ids = {name: id_ for name in wanted if (id_ := parse_id(name)) is not None}
+    found = await _read_ids(tx, query, tenant_id, ids, values)
+    rest = [name for name in wanted if name not in found]
+    if rest:
+        rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=rest)
+        by_name = {row["external_id"]: row["memory_id"] for row in rows}
+        found |= await _read_ids(tx, query, tenant_id, by_name, values)
+    return found
+
+
+async def read_one(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
+    """Run a query of one `memory_id` for a name; None when nothing answers to it."""
+    id_ = parse_id(name)
+    row = None if id_ is None else await tx.row(query, tenant_id=tenant_id, memory_id=id_)
+    if row is None:
+        external = await tx.row(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=[name])
+        if external is not None:
+            row = await tx.row(query, tenant_id=tenant_id, memory_id=external["memory_id"])
+    return row
+
+
+async def claim_external_ids(
+    tx: Transaction,
+    tenant_id: UUID,
+    wanted: Sequence[tuple[str, UUID]],
+    *,
+    at: datetime,
+    expired_ids: Container[UUID] = (),
+) -> str | None:
+    """Take external ids for memories; return one that another memory holds, which the caller must refuse.
+
+    A memory that has expired loses its id to the next one that wants it, unless that is among `expired_ids` itself: an
+    import that is repeated finds what it brought. Ids are taken in one order everywhere, so that two batches cannot
+    wait for each other.
+    """
+    if not wanted:
+        return None
+    rows: list[dict[str, object]] = [{"external_id": name, "memory_id": id_} for name, id_ in sorted(wanted)]
+    claim = QUERIES["claim_external_ids"]
+    if await tx.insert(claim, tenant_id, rows) == len(rows):
+        return None
+    held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
+    holders = [held[name] for name, id_ in wanted if name in held and id_ not in expired_ids]
+    if await _released(tx, tenant_id, QUERIES["erase_external_ids"], holders, at=at):
+        await tx.insert(claim, tenant_id, rows)
+        held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
+    return next((name for name, id_ in wanted if held.get(name) != id_), None)
+
+
+async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[str | None]) -> dict[str, UUID]:
+    """Return the memories that hold external ids; an id that no memory holds is left out, and so is None."""
+    wanted = [name for name in names if name is not None]
+    if not wanted:
+        return {}
+    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=wanted)
+    return {row["external_id"]: row["memory_id"] for row in rows}
+
+
+async def external_id_must_be_free(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
+    """Refuse a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
+    name = memory.draft.external_id
+    holder = (await external_id_holders(tx, tenant_id, [name])).get(name or "", memory.memory_id)
+    if holder == memory.memory_id:
+        return
+    if not await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=[holder], at=at):
+        raise ExternalIdTaken(external_id=name)
+
+
+async def claim_fact_keys(
+    tx: Transaction,
+    tenant_id: UUID,
+    wanted: Sequence[tuple[FactKey, UUID]],
+    *,
+    at: datetime,
+    expired_ids: Container[UUID] = (),
+) -> tuple[FactKey, UUID] | None:
+    """Take keys for facts; return one that another fact holds, with the fact that the caller must refuse.
+
+    A fact that has expired loses its key to the next one that wants it. Facts among `expired_ids` take only free keys,
+    after all others, and do without the rest. Keys are taken in the order of their folded form, so that two batches
+    cannot wait for each other.
+    """
+    if not wanted:
+        return None
+    rows: list[dict[str, object]] = [
+        {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
+        for key, id_ in sorted(wanted, key=lambda one: (one[0].folded, one[1] in expired_ids))
+    ]
+    claim = QUERIES["claim_fact_keys"]
+    if await tx.insert(claim, tenant_id, rows) == len(rows):
+        return None
+    held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
+    holders = [held[key] for key, id_ in wanted if key in held and id_ not in expired_ids]
+    if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], holders, at=at):
+        await tx.insert(claim, tenant_id, rows)
+        held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
+    return next(((key, id_) for key, id_ in wanted if id_ not in expired_ids and held.get(key) != id_), None)
+
+
+async def fact_key_holders(
+    tx: Transaction, tenant_id: UUID, keys: Sequence[FactKey | None]
+) -> dict[FactKey | None, UUID]:
+    """Return the facts that hold keys; a key that no fact holds is left out, and so is None."""
+    wanted = [key for key in keys if key is not None]
+    if not wanted:
+        return {}
+    rows = await tx.rows(
+        QUERIES["find_fact_keys"],
+        tenant_id=tenant_id,
+        subject_ids=[key.subject_id for key in wanted],
+        folded_keys=[key.folded[1] for key in wanted],
+    )
+    return {wanted[row["place"] - 1]: row["memory_id"] for row in rows}
+
+
+async def _released(tx: Transaction, tenant_id: UUID, release: Query, holders: Iterable[UUID], *, at: datetime) -> bool:
+    """Take the names of one kind from those of some memories that have expired; say whether there were any."""
+    rows = await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=list(set(holders)), at=at)
+    if not rows:
+        return False
+    return await tx.execute(release, tenant_id=tenant_id, memory_ids=[row["memory_id"] for row in rows]) > 0
+
+
+async def _read_ids(
+    tx: Transaction, query: Query, tenant_id: UUID, ids: dict[str, UUID], values: Mapping[str, object]
+) -> dict[str, asyncpg.Record]:
+    if not ids:
+        return {}
+    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(ids.values()), **values)
+    by_id = {row["memory_id"]: row for row in rows}
+    return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
+
+
+async def apart_from_messages(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
+    """Return memories under ids that no message has: search knows messages and memories by one kind of id.
+
+    One that loses its id is found by it all the same, as its external id.
+    """
+    ids = [memory.memory_id for memory in memories]
+    rows = await tx.rows(QUERIES["find_other_documents"], tenant_id=tenant_id, item_ids=ids)
+    taken = {row["item_id"] for row in rows}
+    return [
+        replace(
+            memory,
+            memory_id=new_id(time_of(memory.memory_id)),
+            draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
+        )
+        if memory.memory_id in taken
+        else memory
+        for memory in memories
+    ]

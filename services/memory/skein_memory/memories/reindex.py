@@ -1,0 +1,57 @@
+"""Memories with data that an older version stored: their words, hash and place in the index, made by today's rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_memory.curation.model import fingerprint
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+
+# Memories that one transaction does.
+BATCH = 50
+
+
+class OutdatedStore(Store):
+    """Brings memories up to date, a bounded number at a time."""
+
+    async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
+        """Bring up to `count` memories up to date; return how many, and whether there may be more."""
+        done = 0
+        while done < count:
+            batch = min(BATCH, count - done)
+            async with self._database.tenant(tenant_id) as tx:
+                refreshed = await _refresh_some(tx, tenant_id, at=at, count=batch)
+            done += refreshed
+            if refreshed < batch:
+                return done, False
+        return done, True
+
+
+async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count: int) -> int:
+    rows = await tx.rows(QUERIES["lock_outdated"], tenant_id=tenant_id, count=count)
+    if not rows:
+        return 0
+    words_before = {row["memory_id"]: row["words"] for row in rows}
+    memories = await entries.read(tx, tenant_id, list(words_before))
+    for memory_id, memory in memories.items():
+        words = memory.draft.words
+        await tx.execute(
+            QUERIES["update_text"],
+            tenant_id=tenant_id,
+            memory_id=memory_id,
+            words=words,
+            content_hash=memory.draft.content_hash,
+            fingerprint=fingerprint(memory.draft),
+        )
+        # The same text keeps its vectors.
+        if words != words_before[memory_id]:
+            await entries.put_anew(tx, tenant_id, memory, at=at)
+    return len(rows)

@@ -1,0 +1,241 @@
+"""Memories within a transaction: read, locked, stored, changed, each with everything that hangs on it.
+
+Every change of a memory, whoever makes it, goes through `insert` and `replace`: they keep its tags, names, place in the
+search index, earlier version and event together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace as but
+from typing import TYPE_CHECKING
+
+from skein_kit.database.batch_insert import Rows
+from skein_kit.errors import ExternalIdTaken
+from skein_kit.search_text import postings
+from skein_memory.curation.model import fingerprint
+from skein_memory.errors import FactKeyTaken, MemoryNotFound
+from skein_memory.events import model as events
+from skein_memory.events import writer
+from skein_memory.memories import names, properties, task_rows
+from skein_memory.memories.model import Draft, Memory
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.search_text.postings import Document
+
+_SAID = tuple(field.name for field in dataclasses.fields(Draft))
+_SAID_COLUMNS = tuple(name for name in _SAID if name != "tags")
+# Columns that no change touches.
+_WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
+
+
+async def insert(
+    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
+) -> None:
+    """Store memories with their tags, names, documents and events; the caller counts them and has made their months.
+
+    Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
+    """
+    created = [events.of_memory("memory_created", memory) for memory in memories]
+    along = [
+        Rows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
+        writer.rows(created, at=at, by=memories[0].created_by if memories else ""),
+        Rows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
+        task_rows.rows(memories),
+        properties.rows(memories),
+    ]
+    await postings.put(tx, tenant_id, documents, along=along)
+    await _take_names(tx, tenant_id, memories, at=at)
+
+
+async def locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
+    """Read a memory, by id or external id, and keep others from changing it. Raises MemoryNotFound."""
+    found = await names.read_one(tx, QUERIES["lock_memory"], tenant_id, name)
+    if found is None:
+        raise MemoryNotFound
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[found["memory_id"]])
+    return memory_of(rows[0])
+
+
+async def locked_all(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+    """Read memories, deleted ones too, that nobody else changes until the transaction ends; missing ones are left out.
+
+    They are locked in the order of their ids, so that two transactions never wait for each other.
+    """
+    wanted = sorted(set(memory_ids))
+    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=wanted)
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=wanted)
+    return {row["memory_id"]: memory_of(row) for row in rows}
+
+
+async def read(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+    """Read memories by id, deleted ones too; missing ones are left out."""
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return {row["memory_id"]: memory_of(row) for row in rows}
+
+
+async def replace(
+    tx: Transaction,
+    tenant_id: UUID,
+    before: Memory,
+    after: Memory,
+    *,
+    at: datetime,
+    event: str = "memory_updated",
+    by: str | None = None,
+) -> list[Document]:
+    """Store the next revision of a locked memory, keep the one before, and tell the log.
+
+    `by` names who did it where that is not whoever the memory was updated by.
+
+    Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken,
+    and ExternalIdTaken where a memory that had expired comes back.
+    """
+    after = but(after, record_time=at)
+    values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
+    await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
+    await tx.execute(
+        QUERIES["update_memory"],
+        tenant_id=tenant_id,
+        is_active=after.is_active,
+        delete_time=after.delete_time,
+        revision=after.revision,
+        **values,
+    )
+    await _replace_tags(tx, tenant_id, before, after)
+    # While it was expired, another memory may have taken its names.
+    comes_back = before.is_expired(at) and not after.is_expired(at)
+    if before.fact_key != after.fact_key or comes_back:
+        await _move_key(tx, tenant_id, before, after, at=at)
+    if comes_back and (name := after.draft.external_id) is not None:
+        taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
+        if taken is not None:
+            raise ExternalIdTaken(external_id=taken)
+    await task_rows.follow(tx, tenant_id, before, after)
+    await properties.replace(tx, tenant_id, before, after)
+    changed = [name for name in _SAID if getattr(before.draft, name) != getattr(after.draft, name)]
+    await writer.record(tx, tenant_id, [events.of_memory(event, after, changed)], at=at, by=by or after.updated_by)
+    if before.is_outdated:
+        return await put_anew(tx, tenant_id, after, at=at)
+    return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+
+
+async def put_anew(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
+    """Replace a memory's place in the index, whatever it holds; return what was put there."""
+    await postings.remove(tx, tenant_id, [memory.memory_id])
+    document = memory.document(at)
+    documents = [] if document is None else [document]
+    await postings.put(tx, tenant_id, documents)
+    return documents
+
+
+async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
+    """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
+    # A title that becomes the key leaves the text as it was; what the index has of the key is written once.
+    if was is not None and is_now is not None and (was.text, was.key) == (is_now.text, is_now.key):
+        if but(was, revision=is_now.revision) == is_now:
+            return []
+        # The same text has the same vectors, so only what filters ask for changes.
+        if await postings.update(tx, tenant_id, is_now):
+            return []
+    elif was is not None:
+        await postings.remove(tx, tenant_id, [was.item_id])
+    documents = [] if is_now is None else [is_now]
+    await postings.put(tx, tenant_id, documents)
+    return documents
+
+
+async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    if before.draft.tags == after.draft.tags:
+        return
+    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
+    if dropped:
+        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
+    # All of them: what stays may have moved, and an older version left no places.
+    await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
+
+
+def _tags(memory: Memory) -> list[dict[str, object]]:
+    return [
+        {"memory_id": memory.memory_id, "tag": tag, "position": position}
+        for position, tag in enumerate(memory.draft.tags)
+    ]
+
+
+async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
+    ids = [memory.memory_id for memory in memories]
+    expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
+    places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
+    wanted = [(name, ids[place]) for name, place in places.items()]
+    held = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
+    if held is not None:
+        raise ExternalIdTaken(external_id=held, index=places[held])
+    keys = [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]
+    refused = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
+    if refused is not None:
+        key, memory_id = refused
+        raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
+
+
+async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
+    if before.fact_key is not None:
+        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
+    if after.fact_key is not None:
+        key, memory_id = after.fact_key, after.memory_id
+        expired_ids = {memory_id} if after.is_expired(at) else set()
+        if await names.claim_fact_keys(tx, tenant_id, [(key, memory_id)], at=at, expired_ids=expired_ids) is not None:
+            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
+
+
+def _entry(memory: Memory) -> dict[str, object]:
+    draft = memory.draft
+    return {name: getattr(draft, name) for name in _SAID_COLUMNS} | {
+        "memory_id": memory.memory_id,
+        "content_hash": draft.content_hash,
+        "words": draft.words,
+        "fingerprint": fingerprint(draft),
+        "update_time": memory.update_time,
+        "record_time": memory.record_time,
+        "created_by": memory.created_by,
+        "updated_by": memory.updated_by,
+    }
+
+
+def memory_of(row: asyncpg.Record) -> Memory:
+    """Read a row of `get_memories`, of a list or of a version."""
+    said = {name: row[name] for name in _SAID}
+    said["tags"] = tuple(said["tags"])
+    return Memory(
+        memory_id=row["memory_id"],
+        draft=Draft(**said),
+        revision=row["revision"],
+        update_time=row["update_time"],
+        record_time=row["record_time"],
+        delete_time=row["delete_time"],
+        created_by=row["created_by"],
+        updated_by=row["updated_by"],
+        # A row of a list or of a version has no such column; it is never changed itself.
+        is_outdated=row.get("is_outdated", False),
+    )
+
+
+def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
+    return {name: getattr(memory.draft, name) for name in _SAID} | {
+        "memory_id": memory.memory_id,
+        "revision": memory.revision,
+        "delete_time": memory.delete_time,
+        "update_time": memory.update_time,
+        "record_time": memory.record_time,
+        "until_time": until,
+        "content_hash": memory.draft.content_hash,
+        "created_by": memory.created_by,
+        "updated_by": memory.updated_by,
+    }

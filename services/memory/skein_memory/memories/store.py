@@ -1,0 +1,213 @@
+"""Memories in the database: entries with their tags, names, stored answers and place in the search index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from skein_kit.database.tenant_purge import purge
+from skein_kit.errors import QuotaExceeded, Refusal
+from skein_kit.search_text import postings
+from skein_memory.maintenance.tenant_tables import TABLES
+from skein_memory.memories import level_store, memory_type, names
+from skein_memory.memories import rows as entries
+from skein_memory.memories.model import Memory
+from skein_memory.queries import QUERIES
+from skein_memory.scoring.store import scored, scored_new
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_kit.policies.store import Policy
+    from skein_kit.search_text.postings import Document
+    from skein_memory.store_base import Tables
+
+Response = TypeVar("Response", bound=Message)
+Change = Callable[[Memory], Memory]
+
+
+# Expired memories that one transaction takes out of the index, and transactions of one call.
+_EXPIRED_AT_ONCE = 200
+_EXPIRED_PORTIONS = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed(Generic[Response]):
+    """What came of a change: its answer, and the documents whose vectors are still to be made, one or none."""
+
+    response: Response
+    documents: list[Document]
+
+
+class MemoryStore(Store):
+    """Reads and writes memories."""
+
+    def __init__(self, tables: Tables, months: Months) -> None:
+        """Use what all stores share, and the months' partitions."""
+        super().__init__(tables)
+        self._months = months
+
+    async def create_memories(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        memories: Sequence[Memory],
+        documents: Sequence[Document],
+        response: Message,
+        show: Callable[[Sequence[Memory]], None],
+        *,
+        at: datetime,
+        secrets: Mapping[UUID, str] = MappingProxyType({}),
+    ) -> bytes | None:
+        """Store memories, all or none, with their documents in the search index, and keep the answer.
+
+        `show` puts the memories, with what they are worth, into the answer; it may refuse. `secrets` are those of
+        memories of the vault. Return the first answer when the request came before; nothing is
+        stored then. Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory,
+        QuotaExceeded and MasterKeyMissing.
+        """
+        await self._months.ensure(memory.draft.create_time for memory in memories)
+        async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
+            show(await scored_new(tx, tenant_id, self._policies, memories, at=at))
+            first = await self._requests.claim(tx, tenant_id, once, answer=response)
+            if first is not None:
+                return first
+            policy = await self._policies.of(tx, tenant_id)
+            memory_type.must_be_accepted(policy, [memory.draft.type for memory in memories])
+            await entries.insert(tx, tenant_id, memories, documents, at=at)
+            await self._vault.put(tx, tenant_id, secrets, at=at)
+            await self._take_room(tx, tenant_id, policy, memories, at=at)
+        return None
+
+    def _may_move_others(self, tenant_id: UUID) -> bool:
+        """Say whether new memories may push others out of their level: which ones is found by how many there are."""
+        policy = self._policies.known(tenant_id)
+        return policy is None or policy.levels_capped
+
+    async def policy(self, tenant_id: UUID) -> Policy:
+        """Return the rules that a tenant remembers by."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await self._policies.of(tx, tenant_id)
+
+    async def correct_answer(self, tenant_id: UUID, once: Once, response: Message) -> None:
+        """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
+
+        The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
+        lost. An answer that was emptied since, as its memories were purged, stays empty.
+        """
+        if once.request_id:
+            with suppress(Refusal):
+                async with self._database.tenant(tenant_id) as tx:
+                    await self._requests.correct(tx, tenant_id, once, response)
+
+    async def get_memories(self, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Memory]:
+        """Read memories by id or external id, deleted ones too, by the name they were asked by.
+
+        They say what they are worth at the time `at`.
+        """
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            rows = await names.read(tx, QUERIES["get_memories"], tenant_id, wanted)
+            found = [entries.memory_of(row) for row in rows.values()]
+            found = await scored(tx, tenant_id, self._policies, found, at=at)
+        return dict(zip(rows, found, strict=True))
+
+    async def change_memory(
+        self,
+        tenant_id: UUID,
+        name: str,
+        change: Change,
+        respond: Callable[[Memory], Response],
+        *,
+        at: datetime,
+        once: Once,
+        event: str = "memory_updated",
+        secret: str = "",
+    ) -> Changed[Response] | bytes:
+        """Replace a memory by what `change` makes of it, and keep the answer; `event` is its type in the log.
+
+        A `secret` takes the place of the one that it had. Return the first answer when the request came before.
+        `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
+        MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            before = await entries.locked(tx, tenant_id, name)
+            after = change(before)
+            documents: list[Document] = []
+            if after is not before:
+                documents = await entries.replace(tx, tenant_id, before, after, at=at, event=event)
+                after = await self._settled(tx, tenant_id, before, after, secret, at=at)
+            (shown,) = await scored(tx, tenant_id, self._policies, [after], at=at)
+            response = respond(shown)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
+        return Changed(response=response, documents=documents)
+
+    async def _settled(
+        self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
+    ) -> Memory:
+        """Do what follows from a change, in its transaction; return the memory as it is then."""
+        policy = await self._policies.of(tx, tenant_id)
+        if before.draft.type != after.draft.type:
+            memory_type.must_be_accepted(policy, [after.draft.type])
+        if secret:
+            await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
+        if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
+            await self._vault.drop(tx, tenant_id, after.memory_id)
+        if after.place is None or after.place == before.place:
+            return after
+        if not await level_store.settle(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
+            return after
+        return (await entries.read(tx, tenant_id, [after.memory_id]))[after.memory_id]
+
+    async def _take_room(
+        self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
+    ) -> None:
+        """Count new memories; where levels are capped, what matters least makes room for them. Raises QuotaExceeded."""
+        by = memories[0].created_by if memories else ""
+        try:
+            await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
+        except QuotaExceeded as refusal:
+            if not policy.levels_capped or refusal.facts.get("kind") != "memories":
+                raise
+            limit = int(refusal.facts["limit"])
+            forgotten = await level_store.make_room(tx, tenant_id, memories, limit, at=at, by=by)
+            if not forgotten:
+                raise
+            await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
+        places = {memory.place for memory in memories if memory.place is not None}
+        await level_store.settle(tx, tenant_id, policy, places, at=at, by=by)
+
+    async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove the tenant's stored answers whose time is over, and expired memories from the search index.
+
+        Return how many. So many memories go at once that nobody waits long for the rows; the next call goes on.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            deleted = await self._requests.delete_expired(tx, tenant_id, at)
+            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+        deleted += removed
+        for _ in range(1, _EXPIRED_PORTIONS):
+            if removed < _EXPIRED_AT_ONCE:
+                break
+            async with self._database.tenant(tenant_id) as tx:
+                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+            deleted += removed
+        return deleted
+
+    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
+        return await purge(self._database, tenant_id, TABLES, limit)

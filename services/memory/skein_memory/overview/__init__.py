@@ -1,0 +1,1 @@
+"""Overviews of a tenant's memory: review queue, time clusters, and statistics."""

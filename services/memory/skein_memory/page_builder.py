@@ -1,0 +1,46 @@
+"""Answers that hold many items: read in portions, so that neither they nor what is read for them outgrows its room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Item = TypeVar("Item", bound=Message)
+
+
+class Answer(Generic[Item]):
+    """The first items that fit one answer; the very first always does."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.items: list[Item] = []
+        self.is_full = False
+        self._bytes = 0
+
+    def portion(self, wanted: int) -> int:
+        """Return how many of the items still wanted to read next.
+
+        A default page is one portion; from then on as many as will fit if they are as long as those before.
+        """
+        if not self.items:
+            return min(wanted, DEFAULT_PAGE_SIZE)
+        room, length = PAGE_BYTES - self._bytes, self._bytes // len(self.items)
+        return min(wanted, max(1, room // max(1, length)))
+
+    def take(self, items: Iterable[Item]) -> int:
+        """Add items up to the first that does not fit; return how many went in."""
+        before = len(self.items)
+        for item in items:
+            length = item.ByteSize()
+            if self.items and self._bytes + length > PAGE_BYTES:
+                self.is_full = True
+                break
+            self.items.append(item)
+            self._bytes += length
+        return len(self.items) - before

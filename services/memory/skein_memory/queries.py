@@ -1,0 +1,7 @@
+"""The named queries of the memory service."""
+
+from __future__ import annotations
+
+from skein_kit.database.named_queries import Queries
+
+QUERIES = Queries.of("skein_memory")

@@ -1,0 +1,320 @@
+"""What a memory is worth: versioned formulas over its own scores and its circumstances. No I/O; the clock is passed in.
+
+Two formulas for importance: "memoryvault-dynamic", the default, and "agentmem-weighted", which a tenant's policy may
+choose. Confidence follows the first in both cases, as the second knows none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from skein_kit.filters.fields import priority_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_memory.memories.model import Draft, Memory
+
+DYNAMIC = "memoryvault-dynamic"
+WEIGHTED = "agentmem-weighted"
+VERSION = 2
+CONTRADICTS = "contradicts"
+# By the name that a tenant's policy has for them.
+FORMULAS: Mapping[str, str] = {"dynamic": DYNAMIC, "weighted": WEIGHTED}
+# Of a source of which nobody said anything.
+NEUTRAL_TRUST = 0.5
+# Every term of links is saturated long before.
+MOST_COUNTED = 25
+
+CERTAIN = ("verified", "confirmed", "exact", "measured", "token", "id", "official", "passed")
+HEDGING = ("maybe", "might", "perhaps", "guess", "probably", "vague", "unsure", "i think")
+WEIGHTY = (
+    "goal", "strategy", "deadline", "todo", "must", "critical", "priority", "plan", "task", "decision", "launch",
+    "ship",
+)  # fmt: skip
+GOOD_SOURCES = ("api", "system", "log", "metric", "official", "doc", "test", "monitor")
+POOR_SOURCES = ("rumor", "guess", "hearsay", "vibe", "idea")
+TYPE_CONFIDENCE: Mapping[str, float] = {"fact": 0.08, "journal": -0.06}
+TYPE_IMPORTANCE: Mapping[str, float] = {"note": 0.04, "fact": 0.02, "journal": 0.01}
+
+_DAY_SECONDS = 86400.0
+_HOUR_SECONDS = 3600.0
+_YEAR_DAYS = 365.0
+# Importance that stands in one's metadata as priority 9 and more, 7 and more, 4 and more of ten, and the rest.
+_DECAY_RATES = ((9, 0.01), (7, 0.02), (4, 0.05), (0, 0.1))
+# What the weighted formula reads in metadata, and what stands in for it.
+_NEUTRAL = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Circumstances:
+    """What the formulas know of a memory beside itself.
+
+    Links are counted by relation, each up to MOST_COUNTED: `incoming` lead to the memory, `outgoing` from it. `links`
+    counts all that do not contradict, so that contradictions never raise a score, and no further than matters.
+    """
+
+    incoming: Mapping[str, int] = field(default_factory=dict)
+    outgoing: Mapping[str, int] = field(default_factory=dict)
+    links: int = 0
+    # None: nobody said how far its source is trusted.
+    trust: float | None = None
+    access_count: int = 0
+    last_access_time: datetime | None = None
+
+
+class Component(NamedTuple):
+    """One term: its name, what it adds, and what it was made of."""
+
+    name: str
+    value: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """A memory's scores at one moment."""
+
+    confidence: float
+    importance: float
+    formula: str
+    version: int = VERSION
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """Scores and the terms that they are the sums of."""
+
+    scores: Scores
+    confidence: Sequence[Component]
+    importance: Sequence[Component]
+
+
+def scores_of(memory: Memory, around: Circumstances, *, formula: str, at: datetime) -> Scores:
+    """Return what a memory is worth at the time `at`; `formula` is the policy's name for it."""
+    return explain(memory, around, formula=formula, at=at).scores
+
+
+def explain(memory: Memory, around: Circumstances, *, formula: str, at: datetime) -> Explanation:
+    """Return the scores with every term."""
+    name = FORMULAS.get(formula, DYNAMIC)
+    terms = _Terms.of(memory, around, at)
+    confidence = _bounded(terms.confidence())
+    importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, around, at))
+    return Explanation(
+        scores=Scores(confidence=_sum(confidence), importance=_sum(importance), formula=name),
+        confidence=confidence,
+        importance=importance,
+    )
+
+
+def last_used(memory: Memory, around: Circumstances) -> datetime:
+    """Return when a memory was last changed or read."""
+    read = around.last_access_time
+    return memory.update_time if read is None else max(memory.update_time, read)
+
+
+def days_between(earlier: datetime, later: datetime) -> float:
+    """Return days, none when the clocks disagree."""
+    return max(0.0, (later - earlier).total_seconds() / _DAY_SECONDS)
+
+
+def source_key(source: str | None) -> str:
+    """Return the form in which sources are compared: trimmed, lower case, single spaces, 160 characters at most."""
+    return " ".join((source or "").lower().split())[:160].rstrip()
+
+
+def hits(text: str, terms: tuple[str, ...]) -> int:
+    """Count the terms that a text holds as whole words, each once.
+
+    It is done at every read of a memory, so only terms that may occur at all are looked for with an expression.
+    """
+    lower = text.lower()
+    found = 0
+    for word, whole in _looked_for(terms):
+        if word in lower and whole.search(lower) is not None:
+            found += 1
+    return found
+
+
+@cache
+def _looked_for(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
+    """Return for each term its longest word, and what finds it as whole words: letters and digits make words."""
+    between = [r"[\W_]+".join(re.escape(word) for word in term.split()) for term in terms]
+    return [
+        (max(term.split(), key=len), re.compile(rf"(?<![^\W_]){words}(?![^\W_])"))
+        for term, words in zip(terms, between, strict=True)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Terms:
+    """The terms of "memoryvault-dynamic"."""
+
+    draft: Draft
+    around: Circumstances
+    # Days since it was changed or read; since it was read.
+    age: float
+    unread: float | None
+    text: str
+    source: str
+
+    @classmethod
+    def of(cls, memory: Memory, around: Circumstances, at: datetime) -> _Terms:
+        draft, read = memory.draft, around.last_access_time
+        return cls(
+            draft=draft,
+            around=around,
+            age=days_between(last_used(memory, around), at),
+            unread=None if read is None else days_between(read, at),
+            text="\n".join([draft.text, *draft.tags]),
+            source=source_key(draft.source),
+        )
+
+    def confidence(self) -> list[Component]:
+        certain, hedging = hits(self.text, CERTAIN), hits(self.text, HEDGING)
+        supports, contradicts = self._incoming("supports"), self._both(CONTRADICTS)
+        return [
+            Component(name="base", value=self.draft.confidence, detail="as given"),
+            self._source_bonus(),
+            Component(name="source_trust", value=(self._trust - NEUTRAL_TRUST) * 0.4, detail=self._trust_detail),
+            Component(name="certainty", value=min(0.2, 0.04 * certain), detail=f"words: {certain}"),
+            Component(name="type", value=TYPE_CONFIDENCE.get(self.draft.type, 0.0), detail=self.draft.type),
+            Component(name="supports", value=min(0.22, 0.05 * supports), detail=f"links: {supports}"),
+            self._usage("usage", 0.25),
+            self._link("link", 0.35),
+            self._example("example", 0.25),
+            Component(name="contradicts", value=-min(0.28, 0.09 * contradicts), detail=f"links: {contradicts}"),
+            Component(name="hedge", value=-min(0.2, 0.055 * hedging), detail=f"words: {hedging}"),
+            self._source_penalty(),
+            Component(name="stale", value=-min(0.2, self.age / _YEAR_DAYS * 0.16), detail=f"days: {self.age:.3f}"),
+        ]
+
+    def importance(self) -> list[Component]:
+        weighty, causes, supersedes = hits(self.text, WEIGHTY), self._outgoing("causes"), self._outgoing("supersedes")
+        contradicts = self._both(CONTRADICTS)
+        characters = len(self.draft.content or self.draft.words or "")
+        depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
+        return [
+            Component(name="base", value=self.draft.importance, detail="as given"),
+            Component(name="keywords", value=min(0.24, 0.045 * weighty), detail=f"words: {weighty}"),
+            Component(name="source_trust", value=(self._trust - NEUTRAL_TRUST) * 0.14, detail=self._trust_detail),
+            Component(name="depth", value=depth, detail=f"characters: {characters}"),
+            Component(name="type", value=TYPE_IMPORTANCE.get(self.draft.type, 0.0), detail=self.draft.type),
+            self._link("link", 1.0),
+            Component(name="causes", value=min(0.14, 0.04 * causes), detail=f"links: {causes}"),
+            self._example("example", 1.0),
+            Component(name="supersede", value=min(0.08, 0.02 * supersedes), detail=f"links: {supersedes}"),
+            self._usage("usage", 1.0),
+            Component(name="recall", value=self._recall(), detail=_days(self.unread)),
+            Component(name="recency", value=self._recency(), detail=_days(self.age)),
+            Component(name="contradicts", value=-0.25 * min(0.28, 0.09 * contradicts), detail=f"links: {contradicts}"),
+        ]
+
+    @property
+    def _trust(self) -> float:
+        return NEUTRAL_TRUST if self.around.trust is None else self.around.trust
+
+    @property
+    def _trust_detail(self) -> str:
+        return "not said" if self.around.trust is None else f"trust: {self.around.trust:g}"
+
+    def _incoming(self, relation: str) -> int:
+        return self.around.incoming.get(relation, 0)
+
+    def _outgoing(self, relation: str) -> int:
+        return self.around.outgoing.get(relation, 0)
+
+    def _both(self, relation: str) -> int:
+        return self._incoming(relation) + self._outgoing(relation)
+
+    def _source_bonus(self) -> Component:
+        good = hits(self.source, GOOD_SOURCES) > 0
+        value = 0.09 if good else 0.04 if self.source else 0.0
+        return Component(name="source_bonus", value=value, detail="" if not self.source else "named" if good else "any")
+
+    def _source_penalty(self) -> Component:
+        poor = hits(self.source, POOR_SOURCES) > 0
+        return Component(name="source_penalty", value=-0.07 if poor else 0.0, detail="named" if poor else "")
+
+    def _link(self, name: str, share: float) -> Component:
+        count = self.around.links
+        return Component(name=name, value=share * min(0.18, math.log1p(count) * 0.06), detail=f"links: {count}")
+
+    def _example(self, name: str, share: float) -> Component:
+        count = self._incoming("example_of")
+        return Component(name=name, value=share * min(0.08, 0.02 * count), detail=f"links: {count}")
+
+    def _usage(self, name: str, share: float) -> Component:
+        count = self.around.access_count
+        return Component(name=name, value=share * min(0.16, math.log1p(count) * 0.05), detail=f"accesses: {count}")
+
+    def _recall(self) -> float:
+        if self.unread is None:
+            return 0.0
+        return next((value for days, value in ((2, 0.08), (14, 0.04), (60, 0.015)) if self.unread < days), 0.0)
+
+    def _recency(self) -> float:
+        for days, value in ((3, 0.12), (14, 0.07), (60, 0.03)):
+            if self.age < days:
+                return value
+        return -min(0.18, (self.age - 60) / _YEAR_DAYS * 0.18)
+
+
+def weighted(memory: Memory, around: Circumstances, at: datetime) -> list[Component]:
+    """Return the terms of "agentmem-weighted".
+
+    Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
+    names; without them relevance is the memory's own importance, and the others are neutral, 0.5. How fast recency
+    fades depends on the priority: critical from 9 of ten on, high from 7, medium from 4.
+    """
+    draft = memory.draft
+    rate = next(rate for least, rate in _DECAY_RATES if priority_of(draft.importance) >= least)
+    hours = max(0.0, (at - last_used(memory, around)).total_seconds() / _HOUR_SECONDS)
+    days = max(1.0, days_between(draft.create_time, at))
+    per_day = around.access_count / days
+    given = _numbers(draft.metadata)
+    parts = (
+        ("recency", 0.25, math.exp(-rate * hours), f"hours: {hours:.3f}, rate: {rate:g}"),
+        ("frequency", 0.20, min(1.0, math.log1p(per_day) / math.log(101)), f"accesses per day: {per_day:.3f}"),
+        ("relevance", 0.25, given.get("relevance", draft.importance), _given("relevance", given, "own importance")),
+        ("emotional", 0.15, given.get("emotional", _NEUTRAL), _given("emotional", given, "neutral")),
+        ("context", 0.10, given.get("context", _NEUTRAL), _given("context", given, "neutral")),
+        ("interaction", 0.05, given.get("interaction", _NEUTRAL), _given("interaction", given, "neutral")),
+    )
+    return [Component(name=name, value=weight * value, detail=detail) for name, weight, value, detail in parts]
+
+
+def _numbers(metadata: str | None) -> dict[str, float]:
+    if metadata is None:
+        return {}
+    values = json.loads(metadata)
+    return {
+        name: float(value)
+        for name in ("relevance", "emotional", "context", "interaction")
+        if isinstance(value := values.get(name), (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+    }
+
+
+def _given(name: str, given: Mapping[str, float], otherwise: str) -> str:
+    return "metadata" if name in given else otherwise
+
+
+def _days(days: float | None) -> str:
+    return "never" if days is None else f"days: {days:.3f}"
+
+
+def _bounded(components: list[Component]) -> list[Component]:
+    total = math.fsum(component.value for component in components)
+    beyond = min(1.0, max(0.0, total)) - total
+    return [*components, Component(name="bounds", value=beyond, detail="0 to 1")] if beyond else components
+
+
+def _sum(components: Sequence[Component]) -> float:
+    return round(min(1.0, max(0.0, math.fsum(component.value for component in components))), 3)

@@ -1,0 +1,1 @@
+"""Snapshots of a tenant's memory: create, compare, restore, and delete."""

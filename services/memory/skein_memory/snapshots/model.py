@@ -1,0 +1,70 @@
+"""Snapshots and what is known of them. No I/O, no clock."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
+
+from skein_kit.ids import new_id
+from skein_memory.errors import SnapshotNotReady
+from skein_memory.storable_text import must_be_storable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.policies.store import Policy
+
+CREATING, READY, DELETING = "creating", "ready", "deleting"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """What is known of a copy of a tenant's memory; `counts` and `policy` are JSON text."""
+
+    snapshot_id: UUID
+    label: str
+    summary: str | None
+    state: str
+    as_of_time: datetime
+    # Transactions below this number must be over before anything is copied.
+    horizon: int
+    last_kind: str | None
+    last_item_id: str | None
+    counts: str
+    policy: str
+    create_time: datetime
+    created_by: str
+
+    @classmethod
+    def begun(cls, label: str, summary: str, policy: Policy, *, horizon: int, at: datetime, by: str) -> Self:
+        """Return a snapshot that holds nothing yet."""
+        must_be_storable([("label", label), ("summary", summary)], [])
+        return cls(
+            snapshot_id=new_id(at),
+            label=label,
+            summary=summary or None,
+            state=CREATING,
+            as_of_time=at,
+            horizon=horizon,
+            last_kind=None,
+            last_item_id=None,
+            counts="{}",
+            policy=json.dumps(asdict(policy)),
+            create_time=at,
+            created_by=by,
+        )
+
+    def must_be_ready(self) -> Self:
+        """Refuse a snapshot that does not hold everything yet."""
+        if self.state != READY:
+            raise SnapshotNotReady
+        return self
+
+    def counted(self, kind: str, count: int) -> str:
+        """Return the counts with more of a kind."""
+        counts = json.loads(self.counts)
+        if count:
+            counts[kind] = counts.get(kind, 0) + count
+        return json.dumps(counts)

@@ -1,0 +1,393 @@
+"""Snapshots in the database: made, compared, restored and removed, a bounded number of items at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit.database.transactions import refusing
+from skein_kit.errors import TransactionConflict
+from skein_kit.ids import time_of
+from skein_memory.errors import SnapshotNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.queries import QUERIES
+from skein_memory.snapshots.model import CREATING, DELETING, READY, Snapshot
+from skein_memory.store_base import Store
+from skein_memory.transfer import exporter
+from skein_memory.transfer.import_items import Arrivals, Mode, arrivals_of
+from skein_memory.transfer.importer import Applying
+from skein_memory.transfer.model import KINDS, MESSAGES, Given, Item, Trouble, differing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.store_base import Tables
+
+Response = TypeVar("Response", bound=Message)
+
+# Items that one transaction copies or removes, and transactions of one call.
+_AT_ONCE = 100
+_REMOVED_AT_ONCE = 1000
+_PORTIONS = 20
+# How long to wait, and how often, for transactions that were at work when a copy began.
+_SETTLE_SECONDS = 0.05
+_SETTLE_TRIES = 20
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+_GONE = {
+    "snapshot_items_memory_fkey": TransactionConflict,
+    "snapshot_items_other_memory_fkey": TransactionConflict,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a walk over all kinds goes on: `phase` tells two walks of one call apart."""
+
+    phase: str
+    kind: str
+    after: str
+
+    def beyond(self, last: str | None) -> Place | None:
+        """Return the place after a portion; None after the last of the last kind."""
+        if last is not None:
+            return replace(self, after=last)
+        index = KINDS.index(self.kind) + 1
+        return Place(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """An item that is not the same in both: `type` is added, changed or removed."""
+
+    kind: str
+    item_id: str
+    type: str
+    fields: Sequence[str] = ()
+
+
+class SnapshotStore(Store):
+    """Reads and writes snapshots."""
+
+    def __init__(self, tables: Tables, months: Months, max_content: int) -> None:
+        """Use what all stores share, the months' partitions, and the longest content that is taken."""
+        super().__init__(tables)
+        self._months = months
+        self._max_content = max_content
+
+    async def create_snapshot(
+        self, tenant_id: UUID, once: Once, label: str, summary: str, respond: Callable[[Snapshot], Response],
+        *, at: datetime, by: str,
+    ) -> Response | bytes:  # fmt: skip
+        """Begin a snapshot and copy as much as one call may; or return the request's first answer."""
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            policy = await self._policies.of(tx, tenant_id)
+            row = await tx.row(QUERIES["read_horizon"])
+            horizon = 0 if row is None else row["next"]
+            snapshot = Snapshot.begun(label, summary, policy, horizon=horizon, at=at, by=by)
+            columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
+            await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
+            response = respond(snapshot)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
+        await self.settled(tenant_id, horizon)
+        for _ in range(_PORTIONS):
+            snapshot = await self._go_on(tenant_id, snapshot.snapshot_id) or snapshot
+            if snapshot.state != CREATING:
+                break
+        response = respond(snapshot)
+        async with self._database.tenant(tenant_id) as tx:
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def settled(self, tenant_id: UUID, horizon: int) -> bool:
+        """Wait a while for the transactions below a number; say whether they are over."""
+        for _ in range(_SETTLE_TRIES):
+            async with self._database.tenant(tenant_id) as tx:
+                row = await tx.row(QUERIES["read_horizon"])
+            if row is not None and row["oldest"] >= horizon:
+                return True
+            await asyncio.sleep(_SETTLE_SECONDS)
+        return False
+
+    async def horizon(self, tenant_id: UUID) -> int:
+        """Return the number of the next transaction."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["read_horizon"])
+        return 0 if row is None else int(row["next"])
+
+    async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
+        """Read what is known of a snapshot. Raises SnapshotNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await _read(tx, tenant_id, snapshot_id)
+
+    async def list_snapshots(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Snapshot]:
+        """Read up to `count` snapshots that are older than one, newest first."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["list_snapshots"],
+                tenant_id=tenant_id,
+                before_id=before or _AFTER_ALL,
+                states=[CREATING, READY],
+                count=count,
+            )
+        return [Snapshot(**dict(row)) for row in rows]
+
+    async def delete_snapshot(
+        self, tenant_id: UUID, once: Once, snapshot_id: UUID, response: Message, *, at: datetime, by: str
+    ) -> None:
+        """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
+            if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
+                raise SnapshotNotFound
+            await writer.record(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
+            await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
+        await self.continue_snapshots(tenant_id, portions=_PORTIONS)
+
+    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _PORTIONS) -> tuple[bool, bool]:
+        """Go on with snapshots that are being made or removed; say whether there were any, and more to do at once."""
+        for turn in range(portions):
+            async with self._database.tenant(tenant_id) as tx:
+                rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
+            if not rows:
+                return turn > 0, False
+            moved = False
+            for row in rows:
+                moved = await self._go_on(tenant_id, row["snapshot_id"]) is not None or moved
+            if not moved:
+                return True, False
+        return True, True
+
+    async def _go_on(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
+        """Copy or remove one portion; return what is known of the snapshot then, None when nothing can be done."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
+            if row is None or row["state"] == READY:
+                return None if row is None else Snapshot(**dict(row))
+            snapshot = Snapshot(**dict(row))
+            if snapshot.state == DELETING:
+                return await _remove(tx, tenant_id, snapshot)
+            if snapshot.last_kind is None:
+                standing = await tx.row(QUERIES["read_horizon"])
+                if standing is None or standing["oldest"] < snapshot.horizon:
+                    return None
+            place = Place(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
+            items, last = await exporter.portion(
+                tx,
+                tenant_id,
+                place.kind,
+                after=place.after,
+                count=_AT_ONCE,
+                at=snapshot.as_of_time,
+                now=snapshot.as_of_time,
+            )
+            rows = [_row(snapshot_id, item) for item in items]
+            with refusing(_GONE):
+                copied = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
+            beyond = place.beyond(last)
+            after = replace(
+                snapshot,
+                counts=snapshot.counted(place.kind, copied),
+                state=READY if beyond is None else CREATING,
+                last_kind=None if beyond is None else beyond.kind,
+                last_item_id=None if beyond is None else beyond.after,
+            )
+            moved = {
+                name: getattr(after, name) for name in ("snapshot_id", "state", "last_kind", "last_item_id", "counts")
+            }
+            await tx.execute(QUERIES["move_snapshot"], tenant_id=tenant_id, **moved)
+            if after.state == READY:
+                await self._finish(tx, tenant_id, after)
+        return after
+
+    async def _finish(self, tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> None:
+        """Tell the log of a snapshot that is ready, and hide those that are too many now."""
+        at, by = snapshot.create_time, snapshot.created_by
+        await writer.record(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
+        policy = await self._policies.of(tx, tenant_id)
+        surplus = await tx.rows(
+            QUERIES["surplus_snapshots"], tenant_id=tenant_id, kept=max(1, policy.snapshot_retention), count=100
+        )
+        if surplus:
+            ids = [row["snapshot_id"] for row in surplus]
+            dropped = await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=ids)
+            await writer.record(tx, tenant_id, [_event("snapshot_deleted", id_) for id_ in ids], at=at, by=by)
+            await self._quotas.charge(tx, tenant_id, {"snapshots": -dropped})
+
+    async def diff(
+        self, tenant_id: UUID, snapshot_id: UUID, other_id: UUID | None, *, place: Place, count: int, at: datetime
+    ) -> tuple[list[Difference], Place | None]:
+        """Compare a portion of one snapshot with another, or with what is now when `other_id` is None.
+
+        The phase "of" walks over the first and finds what changed or was removed, "added" over the other. Return where
+        to go on, None when all is compared. Raises SnapshotNotFound and SnapshotNotReady.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
+            if other_id is not None:
+                (await _read(tx, tenant_id, other_id)).must_be_ready()
+            kind = place.kind
+            if place.phase == "of":
+                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=place.after, count=count, now=at)
+                others = await _some(tx, tenant_id, other_id, kind, items, now=at)
+                found = [
+                    Difference(kind=kind, item_id=item.item_id, type="removed")
+                    if item.item_id not in others
+                    else Difference(kind=kind, item_id=item.item_id, type="changed", fields=fields)
+                    for item in items
+                    if item.item_id not in others or (fields := differing(item.message, others[item.item_id].message))
+                ]
+            else:
+                items, last = await _portion(tx, tenant_id, other_id, kind, after=place.after, count=count, now=at)
+                others = await _some(tx, tenant_id, snapshot_id, kind, items, now=at)
+                found = [
+                    Difference(kind=kind, item_id=item.item_id, type="added")
+                    for item in items
+                    if item.item_id not in others
+                ]
+        beyond = place.beyond(last)
+        if beyond is None and place.phase == "of":
+            beyond = Place(phase="added", kind=KINDS[0], after="")
+        return found, beyond
+
+    async def restore(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        snapshot_id: UUID,
+        respond: Callable[[Applying, Place | None], Response],
+        *,
+        place: Place,
+        count: int,
+        at: datetime,
+        by: str,
+    ) -> tuple[Response | bytes, Applying | None]:
+        """Bring a portion of a snapshot back; or return the request's first answer.
+
+        The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
+        SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
+        """
+        items, last, arrivals = await self._arrivals(tenant_id, snapshot_id, place, count=count, at=at, by=by)
+        await self._months.ensure(time_of(memory.memory_id) for memory in arrivals.memories)
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first, None
+            policy = await self._policies.of(tx, tenant_id)
+            applying = Applying(tx, tenant_id, policy, Mode.RESTORE, at=at, by=by)
+            if place.phase == "remove":
+                held = await _some(tx, tenant_id, snapshot_id, place.kind, items, now=at)
+                await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])
+            else:
+                await applying.apply(arrivals)
+            beyond = place.beyond(last)
+            if beyond is None and place.phase == "remove":
+                beyond = Place(phase="store", kind=KINDS[0], after="")
+            if beyond is None:
+                await writer.record(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
+            response = respond(applying, beyond)
+            await self._requests.answer(tx, tenant_id, once, response)
+            await self._quotas.charge(tx, tenant_id, applying.usage)
+        return response, applying
+
+    async def _arrivals(
+        self, tenant_id: UUID, snapshot_id: UUID, place: Place, *, count: int, at: datetime, by: str
+    ) -> tuple[list[Item], str | None, Arrivals]:
+        """Read what a portion of a restore looks at, and check what it brings."""
+        is_removal = place.phase == "remove"
+        async with self._database.tenant(tenant_id) as tx:
+            (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
+            source = None if is_removal else snapshot_id
+            items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count, now=at)
+        given: list[Given | Trouble] = []
+        if not is_removal:
+            given = [Given(place=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
+        return items, last, arrivals_of(given, at=at, by=by, max_content=self._max_content)
+
+
+async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
+    row = await tx.row(QUERIES["get_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
+    if row is None or row["state"] == DELETING:
+        raise SnapshotNotFound
+    return Snapshot(**dict(row))
+
+
+async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snapshot:
+    named = {"tenant_id": tenant_id, "snapshot_id": snapshot.snapshot_id}
+    if await tx.execute(QUERIES["delete_snapshot_items"], count=_REMOVED_AT_ONCE, **named) < _REMOVED_AT_ONCE:
+        await tx.execute(QUERIES["delete_snapshot"], **named)
+    return snapshot
+
+
+async def _portion(
+    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
+) -> exporter.Portion:
+    """Read items of a snapshot, or of what is now when there is none, and where to go on.
+
+    Memories that have expired at the time `now` are left out: a restore does not bring them back.
+    """
+    if snapshot_id is None:
+        return await exporter.portion(tx, tenant_id, kind, after=after, count=count, now=now)
+    rows = await tx.rows(
+        QUERIES["next_snapshot_items"],
+        tenant_id=tenant_id,
+        snapshot_id=snapshot_id,
+        kind=kind,
+        after_id=after,
+        count=count,
+    )
+    items = [_item(kind, row["item_id"], row["content"]) for row in rows]
+    last = items[-1].item_id if len(items) == count else None
+    return [item for item in items if not exporter.is_expired(item, now)], last
+
+
+async def _some(
+    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, items: Sequence[Item], *, now: datetime
+) -> dict[str, Item]:
+    """Read those of some items that are in a snapshot, or are there now when there is none.
+
+    A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
+    which may have got more time.
+    """
+    ids = [item.item_id for item in items]
+    if not ids:
+        return {}
+    if snapshot_id is None:
+        return await exporter.some(tx, tenant_id, kind, ids, now=now)
+    rows = await tx.rows(
+        QUERIES["get_snapshot_items"], tenant_id=tenant_id, snapshot_id=snapshot_id, kind=kind, item_ids=ids
+    )
+    return {row["item_id"]: _item(kind, row["item_id"], row["content"]) for row in rows}
+
+
+def _item(kind: str, item_id: str, content: bytes) -> Item:
+    return Item(kind=kind, item_id=item_id, message=MESSAGES[kind].FromString(content))
+
+
+def _row(snapshot_id: UUID, item: Item) -> dict[str, object]:
+    return {
+        "snapshot_id": snapshot_id,
+        "kind": item.kind,
+        "item_id": item.item_id,
+        "memory_id": item.memory_id,
+        "other_memory_id": item.other_memory_id,
+        "content": item.message.SerializeToString(deterministic=True),
+    }
+
+
+def _event(kind: str, snapshot_id: UUID) -> Event:
+    verb = kind.removeprefix("snapshot_")
+    return Event(type=kind, entity_type="snapshot", entity_id=str(snapshot_id), summary=f"snapshot {verb}")

@@ -1,0 +1,1 @@
+"""Trust in the sources that memories come from."""

@@ -1,0 +1,97 @@
+"""How far sources are trusted. No I/O, no clock."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
+from skein_memory.storable_text import must_be_storable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein.memory.v1 import curation_pb2 as pb
+    from skein_kit.rpc.row_times import RowTimes
+
+
+def key_of(source: str) -> str:
+    """Return the key of a source that a caller names; refuse one that holds only spaces."""
+    must_be_storable([("source", source)], [])
+    key = source_key(source)
+    if not key:
+        raise FieldInvalid(violations=[("source", "holds only spaces")])
+    return key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceTrust:
+    """What was said of a source."""
+
+    source_key: str
+    trust: float
+    notes: str | None
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+    updated_by: str
+
+    @property
+    def source_trust_id(self) -> str:
+        """Return a name for it that says nothing, for events and history."""
+        return self.id_of(self.source_key)
+
+    @staticmethod
+    def id_of(key: str) -> str:
+        """Return the name of what is said of a source."""
+        return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+    def must_be(self, revision: int) -> None:
+        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrustDraft:
+    """What a caller says of a source."""
+
+    source_key: str
+    trust: float
+    notes: str | None
+    # Of what was said before; 0 for whatever it is.
+    revision: int
+    # None: it is said now.
+    times: RowTimes | None = None
+
+    @classmethod
+    def of(cls, request: pb.SetSourceTrustRequest, times: RowTimes | None = None) -> Self:
+        """Read a caller's message."""
+        must_be_storable([("notes", request.notes)], [])
+        return cls(
+            source_key=key_of(request.source),
+            trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
+            notes=request.notes or None,
+            revision=request.revision,
+            times=times,
+        )
+
+    def after(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
+        """Return what is said from now on; `last` is the number of the last earlier state that is kept."""
+        if before is not None:
+            before.must_be(self.revision)
+        elif self.revision:
+            raise RevisionStale(given=self.revision, current=0)
+        return SourceTrust(
+            source_key=self.source_key,
+            trust=self.trust,
+            notes=self.notes,
+            revision=(last if before is None else before.revision) + 1,
+            create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
+            update_time=self.times.update_time if self.times else at,
+            created_by=by if before is None else before.created_by,
+            updated_by=by,
+        )

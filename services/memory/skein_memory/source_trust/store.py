@@ -1,0 +1,132 @@
+"""Trust in sources, in the database."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein_kit.errors import TransactionConflict
+from skein_memory.errors import SourceTrustNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.events.writer import Former
+from skein_memory.queries import QUERIES
+from skein_memory.source_trust.model import SourceTrust
+from skein_memory.store_base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.source_trust.model import TrustDraft
+
+Response = TypeVar("Response", bound=Message)
+
+_KIND = "source_trust"
+
+
+class SourceTrustStore(Store):
+    """Reads and writes how far sources are trusted."""
+
+    async def set_source_trust(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        draft: TrustDraft,
+        respond: Callable[[SourceTrust], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Say how far a source is trusted, and keep what was said before; or return the request's first answer."""
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            before = await _locked(tx, tenant_id, draft.source_key)
+            if before is None:
+                last = await writer.last_kept(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
+                after = draft.after(None, last, at=at, by=by)
+                if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
+                    # Somebody else said something of it for the first time just now.
+                    raise TransactionConflict
+            else:
+                after = draft.after(before, 0, at=at, by=by)
+                await writer.keep(tx, tenant_id, [former(before, at)])
+                await tx.execute(
+                    QUERIES["update_source_trust"],
+                    tenant_id=tenant_id,
+                    source_key=after.source_key,
+                    trust=after.trust,
+                    notes=after.notes,
+                    revision=after.revision,
+                    update_time=after.update_time,
+                    updated_by=by,
+                )
+            await writer.record(tx, tenant_id, [_event(after, "set")], at=at, by=by)
+            response = respond(after)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
+        """Read what was said of a source. Raises SourceTrustNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["get_source_trust"], tenant_id=tenant_id, source_key=key)
+        if row is None:
+            raise SourceTrustNotFound
+        return SourceTrust(**dict(row))
+
+    async def list_source_trust(self, tenant_id: UUID, *, after: str, count: int) -> list[SourceTrust]:
+        """Read what was said of up to `count` sources, in the order of their keys, from the one after `after` on."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
+        return [SourceTrust(**dict(row)) for row in rows]
+
+    async def delete_source_trust(
+        self, tenant_id: UUID, once: Once, key: str, response: Message, *, at: datetime, by: str
+    ) -> None:
+        """Forget what was said of a source, once for each request. Raises SourceTrustNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+                return
+            before = await _locked(tx, tenant_id, key)
+            if before is None:
+                raise SourceTrustNotFound
+            await writer.keep(tx, tenant_id, [former(before, at)])
+            await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
+            await writer.record(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
+
+
+async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:
+    row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=key)
+    return None if row is None else SourceTrust(**dict(row))
+
+
+def former(before: SourceTrust, until: datetime) -> Former:
+    """Return what is kept of it when it changes or goes."""
+    said = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
+    return Former(
+        kind=_KIND,
+        item_id=before.source_trust_id,
+        revision=before.revision,
+        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        from_time=before.update_time,
+        until_time=until,
+        changed_by=before.updated_by,
+    )
+
+
+def _event(trust: SourceTrust, what: str) -> Event:
+    return Event(
+        type="memory_source_trust_set",
+        entity_type=_KIND,
+        entity_id=trust.source_trust_id,
+        summary=f"source trust {what}",
+        payload={"revision": trust.revision, "removed": what == "removed"},
+    )

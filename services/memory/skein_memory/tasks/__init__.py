@@ -1,0 +1,1 @@
+"""Tasks and objectives: their status, and which task comes next."""

@@ -1,0 +1,138 @@
+"""Tasks and objectives: where they stand, and which to do next. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein_kit.ids import parse_id
+from skein_kit.json_values import exact
+from skein_memory.errors import MemoryDataInvalid, NotATask
+from skein_memory.memories import memory_type
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_memory.memories.model import Memory
+
+OPEN = "open"
+IN_PROGRESS = "in_progress"
+DONE = "done"
+KINDS = frozenset({memory_type.TASK, memory_type.OBJECTIVE})
+# The shares of MemoryVault's next actions: .68 importance + .22 freshness + urgency, which is what is left at most.
+IMPORTANCE_SHARE = 0.68
+FRESHNESS_SHARE = 0.22
+# A task untouched for so long is not fresh at all.
+FRESH_DAYS = 30.0
+# By how soon it is due; overdue is soonest.
+URGENCY = ((timedelta(days=1), 0.1), (timedelta(days=3), 0.07), (timedelta(days=7), 0.04))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A task or an objective, as it is asked for."""
+
+    memory_id: UUID
+    kind: str
+    status: str
+    due_time: datetime | None
+    objective_id: UUID | None
+    importance: float
+    update_time: datetime
+
+    @classmethod
+    def of(cls, memory: Memory) -> Self | None:
+        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
+        draft = memory.draft
+        if draft.type not in KINDS or not memory.is_active or draft.archive_time is not None:
+            return None
+        data = exact.loads(draft.data) if draft.data else {}
+        objective_id = data.get("objective_id")
+        due_time = memory_type.time_of(draft.data, "due_time")
+        return cls(
+            memory_id=memory.memory_id,
+            kind=draft.type,
+            status=data.get("status", OPEN),
+            due_time=None if due_time is None else due_time.astimezone(UTC),
+            objective_id=None if objective_id is None else parse_id(objective_id),
+            importance=draft.importance,
+            update_time=memory.update_time,
+        )
+
+
+def freshness(update_time: datetime, at: datetime) -> float:
+    """Return 1 for what was just changed, 0 for what lay untouched for FRESH_DAYS."""
+    days = max(0.0, (at - update_time).total_seconds()) / 86_400
+    return max(0.0, 1.0 - days / FRESH_DAYS)
+
+
+def urgency(due_time: datetime | None, at: datetime) -> float:
+    """Return what being due soon adds to a score."""
+    if due_time is None:
+        return 0.0
+    return next((share for within, share in URGENCY if due_time - at <= within), 0.0)
+
+
+def score(task: Task, at: datetime) -> float:
+    """Return how much a task asks to be done next, 0 to 1."""
+    base = IMPORTANCE_SHARE * task.importance + FRESHNESS_SHARE * freshness(task.update_time, at)
+    return round(min(1.0, base + urgency(task.due_time, at)), 3)
+
+
+def must_name_ids(type_name: str, data: str | None) -> None:
+    """Refuse a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
+    if type_name == memory_type.TASK and data is not None:
+        objective_id = exact.loads(data).get("objective_id")
+        if objective_id is not None and parse_id(objective_id) is None:
+            raise MemoryDataInvalid(violations=[("data.objective_id", "must be the objective's memory_id")])
+
+
+def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: str = "") -> Memory:
+    """Return the next revision of a task or objective, at another status; the memory itself if nothing changes.
+
+    A finished one says when, and perhaps what came of it; one that is taken up again says neither. Raises NotATask.
+    """
+    data = _data_of(memory, at)
+    changed = {**data, "status": status}
+    for name in ("complete_time", "result"):
+        changed.pop(name, None)
+    if status == DONE:
+        was_done = data.get("status") == DONE
+        changed["complete_time"] = data["complete_time"] if was_done and "complete_time" in data else _text(at)
+    kept = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
+    if kept:
+        changed["result"] = kept
+    return _changed(memory, data, changed, at=at, by=by)
+
+
+def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a task, serving another objective or none. Raises NotATask."""
+    data = _data_of(memory, at)
+    if memory.draft.type != memory_type.TASK:
+        raise NotATask
+    changed = {name: value for name, value in data.items() if name != "objective_id"}
+    if objective_id is not None:
+        changed["objective_id"] = str(objective_id)
+    return _changed(memory, data, changed, at=at, by=by)
+
+
+def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
+    memory.must_be_visible(at)
+    if memory.draft.type not in KINDS:
+        raise NotATask
+    found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
+    return found
+
+
+def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object], *, at: datetime, by: str) -> Memory:
+    if changed == data:
+        return memory
+    text = exact.dumps(changed)
+    memory_type.check(memory.draft.type, text, said={})
+    return memory.revised(replace(memory.draft, data=text), at=at, by=by)
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

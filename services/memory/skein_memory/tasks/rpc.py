@@ -1,0 +1,177 @@
+"""Tasks, objectives and levels: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import Once
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import page_of, page_size, write_token
+from skein_kit.rpc.well_known_types import moment
+from skein_memory.memories import convert as wire
+from skein_memory.memories import level, memory_type
+from skein_memory.page_builder import Answer
+from skein_memory.page_token import place_of
+from skein_memory.parts import Rpcs
+from skein_memory.tasks import model as tasks
+from skein_memory.tasks.store import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_memory.memories.model import Memory
+
+Response = TypeVar("Response", bound=Message)
+
+_DEFAULT_ACTIONS = 10
+_MOST_ACTIONS = 100
+
+
+class TaskRpcs(Rpcs):
+    """What is to be done, and how far memories reach."""
+
+    async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
+        who, at = caller(context), now()
+
+        def change(memory: Memory) -> Memory:
+            memory.must_be_visible(at)
+            memory.must_be(request.revision)
+            return level.promoted(memory, at=at, by=who.principal)
+
+        return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
+
+    async def DemoteMemory(self, request: pb.DemoteMemoryRequest, context: Context) -> pb.DemoteMemoryResponse:
+        who, at = caller(context), now()
+
+        def change(memory: Memory) -> Memory:
+            memory.must_be_visible(at)
+            memory.must_be(request.revision)
+            return level.demoted(memory, at=at, by=who.principal)
+
+        return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
+
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
+        question = Question(
+            kind=memory_type.TASK,
+            statuses=_statuses(request.statuses),
+            objective=request.objective_id or None,
+            due_before_time=moment(request, "due_before_time"),
+        )
+        memories, token = await self._page(caller(context).tenant(), request, question)
+        return pb.ListTasksResponse(memories=memories, next_page_token=token)
+
+    async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
+        question = Question(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
+        memories, token = await self._page(caller(context).tenant(), request, question)
+        return pb.ListObjectivesResponse(memories=memories, next_page_token=token)
+
+    async def UpdateTaskStatus(
+        self, request: pb.UpdateTaskStatusRequest, context: Context
+    ) -> pb.UpdateTaskStatusResponse:
+        who, at = caller(context), now()
+
+        def change(memory: Memory) -> Memory:
+            memory.must_be(request.revision)
+            return tasks.with_status(memory, wire.TASK_STATUSES[request.status], at=at, by=who.principal)
+
+        return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
+
+    async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Context) -> pb.CompleteTaskResponse:
+        who, at = caller(context), now()
+
+        def change(memory: Memory) -> Memory:
+            memory.must_be(request.revision)
+            return tasks.with_status(memory, tasks.DONE, at=at, by=who.principal, result=request.result)
+
+        return await self._change(context, request, change, pb.CompleteTaskResponse, at=at)
+
+    async def ReopenTask(self, request: pb.ReopenTaskRequest, context: Context) -> pb.ReopenTaskResponse:
+        who, at = caller(context), now()
+
+        def change(memory: Memory) -> Memory:
+            memory.must_be(request.revision)
+            return tasks.with_status(memory, tasks.OPEN, at=at, by=who.principal)
+
+        return await self._change(context, request, change, pb.ReopenTaskResponse, at=at)
+
+    async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
+        who, at = caller(context), now()
+
+        def change(memory: Memory, objective_id: UUID | None) -> Memory:
+            memory.must_be(request.revision)
+            return tasks.with_objective(memory, objective_id, at=at, by=who.principal)
+
+        def respond(memory: Memory) -> pb.SetObjectiveResponse:
+            return pb.SetObjectiveResponse(memory=wire.memory(memory))
+
+        changed = await self._parts.tasks.change_objective(
+            who.tenant(),
+            (request.memory_id, request.objective_id),
+            change,
+            respond,
+            at=at,
+            once=Once.of(who, request),
+        )
+        return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
+
+    async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
+        tenant_id = caller(context).tenant()
+        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MOST_ACTIONS
+        # One more tells whether there is a next page.
+        count = most if request.page_token else min(most, size + 1)
+        found = await self._parts.tasks.list_next(tenant_id, request.objective_id or None, count=count, at=now())
+        actions = [pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found]
+        page, token = page_of(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
+        return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
+
+    async def _change(
+        self,
+        context: Context,
+        request: Message,
+        change: Callable[[Memory], Memory],
+        response: type[Response],
+        *,
+        at: datetime,
+        event: str = "memory_updated",
+    ) -> Response:
+        """Change the memory that a request names, once, and reply with it."""
+        who = caller(context)
+        name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
+
+        def respond(memory: Memory) -> Response:
+            return response(memory=wire.memory(memory))
+
+        changed = await self._parts.memories.change_memory(
+            who.tenant(), name, change, respond, at=at, once=Once.of(who, request), event=event
+        )
+        if isinstance(changed, bytes):
+            return response.FromString(changed)
+        await self._parts.embeddings.make(changed.documents, remaining=context.time_remaining())
+        return changed.response
+
+    async def _page(
+        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, question: Question
+    ) -> tuple[list[pb.Memory], str]:
+        """Read a page; expired tasks are passed over, so that one may hold fewer than were asked for."""
+        size, at, last = page_size(request.page_size), now(), place_of(request, tenant_id)
+        answer, more = Answer[pb.Memory](), True
+        while more and len(answer.items) < size and not answer.is_full:
+            count = answer.portion(size - len(answer.items))
+            memories = await self._parts.tasks.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
+            more = len(memories) > count
+            for memory in memories[:count]:
+                if not memory.is_expired(at) and not answer.take([wire.memory(memory)]):
+                    more = True
+                    break
+                last = memory.memory_id
+        return answer.items, write_token([str(last)], tenant_id, request) if more else ""
+
+
+def _statuses(asked: Iterable[int]) -> list[str] | None:
+    return [wire.TASK_STATUSES[status] for status in asked] or None

@@ -1,0 +1,125 @@
+"""Tasks and objectives in the database: where they stand beside the memories that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_memory.errors import ObjectiveNotFound
+from skein_memory.memories import memory_type, names
+from skein_memory.memories import rows as entries
+from skein_memory.memories.model import Memory
+from skein_memory.memories.store import Changed
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+from skein_memory.tasks import model as tasks
+from skein_memory.tasks.model import Task
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+
+Response = TypeVar("Response", bound=Message)
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+# Of each order in which tasks may come next.
+_CANDIDATES = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """Which tasks or objectives are asked for; None does not restrict. `objective` is an id or external id."""
+
+    kind: str
+    statuses: list[str] | None
+    objective: str | None = None
+    due_before_time: datetime | None = None
+
+
+class TaskStore(Store):
+    """What is asked about tasks and objectives by what they are."""
+
+    async def list_tasks(
+        self, tenant_id: UUID, question: Question, *, before: UUID | None, count: int, at: datetime
+    ) -> list[Memory]:
+        """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            objective_id = await _objective(tx, tenant_id, question.objective, at=at)
+            rows = await tx.rows(
+                QUERIES["list_tasks"],
+                tenant_id=tenant_id,
+                kind=question.kind,
+                before_id=before or _AFTER_ALL,
+                statuses=question.statuses,
+                objective_id=objective_id,
+                due_before_time=question.due_before_time,
+                count=count,
+            )
+            wanted = [row["memory_id"] for row in rows]
+            found = await entries.read(tx, tenant_id, wanted)
+        return [found[memory_id] for memory_id in wanted if memory_id in found]
+
+    async def list_next(
+        self, tenant_id: UUID, objective: str | None, *, count: int, at: datetime
+    ) -> list[tuple[Memory, float]]:
+        """Read the tasks to do next with their scores, best first. Raises ObjectiveNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            objective_id = await _objective(tx, tenant_id, objective, at=at)
+            rows = await tx.rows(
+                QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
+            )
+            scores = {row["memory_id"]: tasks.score(Task(**dict(row)), at) for row in rows}
+            ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
+            found: list[Memory] = []
+            # Those whose time is over leave room for others.
+            while ordered and len(found) < count:
+                portion, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
+                read = await entries.read(tx, tenant_id, portion)
+                alive = (read[memory_id] for memory_id in portion if memory_id in read)
+                found += [memory for memory in alive if not memory.is_expired(at)]
+        return [(memory, scores[memory.memory_id]) for memory in found]
+
+    async def change_objective(
+        self,
+        tenant_id: UUID,
+        ends: tuple[str, str],
+        change: Callable[[Memory, UUID | None], Memory],
+        respond: Callable[[Memory], Response],
+        *,
+        at: datetime,
+        once: Once,
+    ) -> Changed[Response] | bytes:
+        """Put the task that is named first under the objective that is named second, an empty name standing for none.
+
+        Return the first answer when the request came before. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            objective_id = await _objective(tx, tenant_id, ends[1], at=at)
+            before = await entries.locked(tx, tenant_id, ends[0])
+            after = change(before, objective_id)
+            documents = [] if after is before else await entries.replace(tx, tenant_id, before, after, at=at)
+            response = respond(after)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return Changed(response=response, documents=documents)
+
+
+async def _objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
+    """Return the id of the objective that a name stands for. Raises ObjectiveNotFound."""
+    if not name:
+        return None
+    row = await names.read_one(tx, QUERIES["get_task"], tenant_id, name)
+    if row is None or row["kind"] != memory_type.OBJECTIVE:
+        raise ObjectiveNotFound
+    objective_id: UUID = row["memory_id"]
+    if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=[objective_id], at=at):
+        raise ObjectiveNotFound
+    return objective_id

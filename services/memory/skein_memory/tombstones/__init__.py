@@ -1,0 +1,1 @@
+"""Salted digests of purged items, by which imports and restores recognise them."""

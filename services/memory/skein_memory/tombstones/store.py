@@ -1,0 +1,125 @@
+"""What was purged, known again without being kept: digests of ids and contents, salted for each tenant."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING
+
+from skein_memory.memories import memory_type
+from skein_memory.memories.content_hash import content_hash, hash_without_data
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.memories.model import Memory
+
+_SALT_BYTES = 32
+# The type, content and data (JSON text) of a memory.
+Saying = tuple[str, str, str | None]
+_SAYING = "saying"
+# What versions before migration 37 wrote: the type and the content, whatever the data.
+_CONTENT = "content"
+
+
+async def write(
+    tx: Transaction,
+    tenant_id: UUID,
+    memory_ids: Sequence[UUID],
+    *,
+    at: datetime,
+    external_ids: Sequence[str] = (),
+    sayings: Sequence[Saying] = (),
+) -> None:
+    """Remember memories that are about to be purged: their ids, external ids, and every text that they have said.
+
+    Of memories that are not in the tables, `external_ids` and `sayings` are given, the latter of earlier versions too.
+    """
+    ids = list(memory_ids)
+    external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(QUERIES["read_sayings"], tenant_id=tenant_id, memory_ids=ids)
+    own: list[Saying] = [(row["type"], row["content"], row["data"]) for row in rows]
+    salt = await _salt(tx, tenant_id)
+    digests = {
+        *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
+        *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
+        *(digest_of(salt, _SAYING, content_hash(*saying)) for saying in [*own, *sayings] if _is_telling(*saying)),
+        *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),
+    }
+    await _write(tx, tenant_id, digests, at=at)
+
+
+async def write_blocks(tx: Transaction, tenant_id: UUID, block_ids: Sequence[str], *, at: datetime) -> None:
+    """Remember blocks that are about to be purged, by their ids."""
+    salt = await _salt(tx, tenant_id)
+    await _write(tx, tenant_id, {digest_of(salt, "block_id", id_.encode()) for id_ in block_ids}, at=at)
+
+
+async def write_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
+    """Remember that all about a person is purged: in a database brought back to before that it is done again."""
+    salt = await _salt(tx, tenant_id)
+    row = {"digest": digest_of(salt, "subject_id", subject_id.encode()), "create_time": at}
+    await tx.insert(QUERIES["renew_tombstones"], tenant_id, [row])
+
+
+async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
+    """Say whether a block was purged. For imports: whoever makes one anew may give it the id."""
+    salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    if salt is None:
+        return False
+    digests = [digest_of(salt, "block_id", block_id.encode())]
+    return bool(await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=digests))
+
+
+async def any_of(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
+    """Return the ids of those memories that were purged: known by id, external id or what they say.
+
+    For imports and restores, which must pass over them. What somebody says anew is no import.
+    """
+    salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    if salt is None or not memories:
+        return set()
+    digests = {memory.memory_id: _digests(salt, memory) for memory in memories}
+    wanted = sorted({digest for found in digests.values() for digest in found})
+    rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=wanted)
+    known = {row["digest"] for row in rows}
+    return {memory_id for memory_id, found in digests.items() if not known.isdisjoint(found)}
+
+
+async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:
+    await tx.insert(QUERIES["take_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
+    salt: bytes = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
+    return salt
+
+
+async def _write(tx: Transaction, tenant_id: UUID, digests: set[bytes], *, at: datetime) -> None:
+    # In one order everywhere, so that two purges never wait for each other.
+    rows: list[dict[str, object]] = [{"digest": digest, "create_time": at} for digest in sorted(digests)]
+    await tx.insert(QUERIES["insert_tombstones"], tenant_id, rows)
+
+
+def _digests(salt: bytes, memory: Memory) -> set[bytes]:
+    found = {digest_of(salt, "memory_id", memory.memory_id.bytes)}
+    if memory.draft.external_id is not None:
+        found.add(digest_of(salt, "external_id", memory.draft.external_id.encode()))
+    draft = memory.draft
+    if _is_telling(draft.type, draft.content, draft.data):
+        found.add(digest_of(salt, _SAYING, draft.content_hash))
+    if draft.content:
+        found.add(digest_of(salt, _CONTENT, hash_without_data(draft.type, draft.content)))
+    return found
+
+
+def _is_telling(type_name: str, content: str, data: str | None) -> bool:
+    """Say whether a memory can be known again by what it says; data of the vault is much alike."""
+    return bool(content) or (data is not None and type_name != memory_type.VAULT)
+
+
+def digest_of(salt: bytes, kind: str, value: bytes) -> bytes:
+    """Return what stays of a memory's id ("memory_id"), a block's or a person's, an external id, or a saying."""
+    return hmac.digest(salt, kind.encode() + b":" + value, hashlib.sha256)

@@ -1,0 +1,50 @@
+"""Vectors that an import brings with its memories: kept where the model in force takes them, else counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import DimensionsMismatch, FieldInvalid
+from skein_kit.search_text import vector_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein_kit.database.transactions import Transaction
+
+_EXISTS = "MEMORY_EXISTS"
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """How many vectors were kept, and how many were not, by reason."""
+
+    kept: int = 0
+    remade: Counter[str] = field(default_factory=Counter)
+
+    def taken(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
+        """Count a memory's vector and return it as it is stored; None where it is made anew."""
+        try:
+            vector_columns.must_have(dimensions, values)
+            vector = vector_columns.given(values)
+        except (DimensionsMismatch, FieldInvalid) as refusal:
+            self.remade[refusal.reason] += 1
+            return None
+        self.kept += 1
+        return vector
+
+    def passed_over(self, values: Sequence[float]) -> None:
+        """Count the vector, if there is one, of a memory that is there already."""
+        if values:
+            self.remade[_EXISTS] += 1
+
+
+async def dimensions(tx: Transaction) -> int:
+    """Return the dimensions of the model in force, 0 when there is none."""
+    space = await vector_columns.space_of(tx)
+    return 0 if space is None else space.dimensions

@@ -1,0 +1,312 @@
+"""A tenant's memory read as items, kind by kind and bit by bit, as it is or as it was a short while ago.
+
+Memories, links and blocks are read as they were at the time asked for, whatever became of them since; of trust, aliases
+and conflicts, of which there are few, what is said of them now is taken for what was said then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
+from skein_kit.ids import parse_id
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import time
+from skein_memory.blocks.model import former
+from skein_memory.blocks.store import block_of
+from skein_memory.links import rows as edges
+from skein_memory.links.model import Link
+from skein_memory.memories import convert as wire
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.transfer.model import Item
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_memory.blocks.model import Block
+    from skein_memory.memories.model import Memory
+
+# What was read, and the id of the last thing that was looked at; None when there is no more of the kind.
+Portion = tuple[list[Item], str | None]
+_NIL = UUID(int=0)
+# After every id, as text.
+_LAST_ID = "~"
+
+
+async def portion(
+    tx: Transaction, tenant_id: UUID, kind: str, *, after: str, count: int, at: datetime | None = None, now: datetime
+) -> Portion:
+    """Read items of a kind in its own order, from the one after `after` on; `at` asks for what they were at a time.
+
+    What has expired at the time `now` is left out, with what names it.
+    """
+    items, last = await _PORTIONS[kind](tx, tenant_id, after, count, at)
+    return await _visible(tx, tenant_id, kind, items, now=now), last
+
+
+async def some(
+    tx: Transaction, tenant_id: UUID, kind: str, item_ids: Sequence[str], *, now: datetime
+) -> dict[str, Item]:
+    """Read those of some items that are there and have not expired at the time `now`, by their ids."""
+    items = await _SOME[kind](tx, tenant_id, item_ids)
+    return {item.item_id: item for item in await _visible(tx, tenant_id, kind, items, now=now)}
+
+
+def is_expired(item: Item, now: datetime) -> bool:
+    """Say whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
+    message = item.message
+    if not isinstance(message, memory_pb2.Memory) or not message.HasField("expire_time"):
+        return False
+    return message.expire_time.ToDatetime(tzinfo=UTC) <= now
+
+
+async def _visible(tx: Transaction, tenant_id: UUID, kind: str, items: list[Item], *, now: datetime) -> list[Item]:
+    """Leave out memories that have expired, and what names one."""
+    if kind == "memory":
+        return [item for item in items if not is_expired(item, now)]
+    ends = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
+    if not ends:
+        return items
+    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=now)
+    expired = {row["memory_id"] for row in rows}
+    return [item for item in items if expired.isdisjoint({item.memory_id, item.other_memory_id})]
+
+
+async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+    rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
+    ids = [row["memory_id"] for row in rows]
+    found = await entries.read(tx, tenant_id, ids)
+    if at is not None:
+        late = [id_ for id_, memory in found.items() if memory.record_time > at]
+        if late:
+            versions = await tx.rows(QUERIES["versions_then"], tenant_id=tenant_id, memory_ids=late, at=at)
+            then = {row["memory_id"]: entries.memory_of(row) for row in versions}
+            found = {id_: memory for id_, memory in found.items() if id_ not in set(late)} | then
+    items = [_memory(found[id_]) for id_ in ids if id_ in found and found[id_].is_active]
+    return items, _last(ids, count)
+
+
+async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+    found = await entries.read(tx, tenant_id, _ids(item_ids))
+    return [_memory(memory) for memory in found.values() if memory.is_active]
+
+
+async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+    rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
+    ids = [row["link_id"] for row in rows]
+    last = _last(ids, count)
+    links = await edges.read(tx, tenant_id, ids)
+    if at is not None:
+        was = await tx.rows(
+            QUERIES["revisions_between"],
+            tenant_id=tenant_id,
+            kind="link",
+            after_id=after,
+            last_id=last or _LAST_ID,
+            at=at,
+        )
+        links = {id_: link for id_, link in links.items() if link.record_time <= at}
+        links |= {UUID(row["item_id"]): _former_link(row) for row in was}
+    return [_link(links[id_]) for id_ in sorted(links)], last
+
+
+async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+    return [_link(link) for link in (await edges.read(tx, tenant_id, _ids(item_ids))).values()]
+
+
+async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+    rows = await tx.rows(QUERIES["next_block_ids"], tenant_id=tenant_id, after_id=after, count=count)
+    ids = [row["block_id"] for row in rows]
+    if at is not None:
+        # So that a purge that comes meanwhile finds the copies.
+        await tx.rows(QUERIES["hold_blocks"], tenant_id=tenant_id, block_ids=ids)
+    found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
+    if at is not None:
+        late = [id_ for id_, block in found.items() if block.record_time > at]
+        was = await tx.rows(QUERIES["revisions_then"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
+        found = {id_: block for id_, block in found.items() if id_ not in set(late)}
+        found |= {
+            row["item_id"]: former(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
+            for row in was
+        }
+    items = await _with_agents(tx, tenant_id, [found[id_] for id_ in ids if id_ in found])
+    return items, _last(ids, count)
+
+
+async def _some_blocks(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+    rows = await _read_blocks(tx, tenant_id, item_ids)
+    return await _with_agents(tx, tenant_id, [block_of(row) for row in rows])
+
+
+async def _read_blocks(tx: Transaction, tenant_id: UUID, block_ids: Sequence[str]) -> list[asyncpg.Record]:
+    return await tx.rows(QUERIES["read_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
+
+
+async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]) -> list[Item]:
+    blocks = [block for block in blocks if block.is_active]
+    agents: dict[str, list[str]] = {block.block_id: [] for block in blocks}
+    for row in await tx.rows(QUERIES["agents_of_blocks"], tenant_id=tenant_id, block_ids=list(agents)):
+        agents[row["block_id"]].append(row["agent_id"])
+    return [
+        Item(
+            kind="block",
+            item_id=block.block_id,
+            message=snapshots_pb2.PortableBlock(block=wire.block(block), agent_ids=agents[block.block_id]),
+        )
+        for block in blocks
+    ]
+
+
+async def _trusts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+    rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
+    items = [_trust(row) for row in rows if at is None or row["create_time"] <= at]
+    return items, _last([row["source_key"] for row in rows], count)
+
+
+async def _some_trusts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+    rows = await tx.rows(QUERIES["read_source_trusts"], tenant_id=tenant_id, source_keys=list(item_ids))
+    return [_trust(row) for row in rows]
+
+
+async def _aliases(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+    rows = await tx.rows(QUERIES["list_aliases"], tenant_id=tenant_id, after=_id(after), count=count)
+    items = [_alias(row) for row in rows if at is None or row["create_time"] <= at]
+    return items, _last([row["alias_memory_id"] for row in rows], count)
+
+
+async def _some_aliases(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+    rows = await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=_ids(item_ids))
+    return [_alias(row) for row in rows]
+
+
+async def _conflicts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+    a_id, _, b_id = after.partition("|")
+    rows = await tx.rows(
+        QUERIES["next_resolutions"], tenant_id=tenant_id, after_a=_id(a_id), after_b=_id(b_id), count=count
+    )
+    items = [_conflict(row) for row in rows if at is None or row["create_time"] <= at]
+    return items, _last([f"{row['a_memory_id']}|{row['b_memory_id']}" for row in rows], count)
+
+
+async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+    pairs = [item_id.partition("|") for item_id in item_ids]
+    rows = await tx.rows(
+        QUERIES["get_resolutions"],
+        tenant_id=tenant_id,
+        a_ids=[_id(a) for a, _, _ in pairs],
+        b_ids=[_id(b) for _, _, b in pairs],
+    )
+    return [_conflict(row) for row in rows]
+
+
+def _memory(memory: Memory) -> Item:
+    return Item(kind="memory", item_id=str(memory.memory_id), message=wire.memory(memory), memory_id=memory.memory_id)
+
+
+def _link(link: Link) -> Item:
+    return Item(
+        kind="link",
+        item_id=str(link.link_id),
+        message=wire.link(link),
+        memory_id=link.from_memory_id,
+        other_memory_id=link.to_memory_id,
+    )
+
+
+def _former_link(row: asyncpg.Record) -> Link:
+    said = exact.loads(row["state"])
+    metadata = said.pop("metadata")
+    known = {
+        **said,
+        "weight": float(said["weight"]),
+        "link_id": UUID(row["item_id"]),
+        "from_memory_id": row["memory_id"],
+        "to_memory_id": row["other_memory_id"],
+        "revision": row["revision"],
+        "record_time": row["from_time"],
+        # An older version kept no update_time beside it.
+        "update_time": datetime.fromisoformat(said["update_time"]) if "update_time" in said else row["from_time"],
+        "create_time": datetime.fromisoformat(said["create_time"]),
+        "metadata": None if metadata is None else exact.dumps(metadata),
+    }
+    return Link(**{field.name: known[field.name] for field in fields(Link)})
+
+
+def _trust(row: asyncpg.Record) -> Item:
+    message = _filled(curation_pb2.SourceTrust(), row)
+    return Item(kind="source_trust", item_id=row["source_key"], message=message)
+
+
+def _alias(row: asyncpg.Record) -> Item:
+    return Item(
+        kind="alias",
+        item_id=str(row["alias_memory_id"]),
+        message=_filled(curation_pb2.Alias(), row),
+        memory_id=row["alias_memory_id"],
+        other_memory_id=row["canonical_memory_id"],
+    )
+
+
+def _conflict(row: asyncpg.Record) -> Item:
+    status: Any = f"CONFLICT_STATUS_{row['status'].upper()}"
+    message = curation_pb2.ConflictResolution(
+        status=status,
+        pair_key=f"{row['a_memory_id']}|{row['b_memory_id']}",
+    )
+    return Item(
+        kind="conflict",
+        item_id=message.pair_key,
+        message=_filled(message, row),
+        memory_id=row["a_memory_id"],
+        other_memory_id=row["b_memory_id"],
+    )
+
+
+def _filled(message: Any, row: asyncpg.Record) -> Any:
+    """Put the columns of a row into the fields of the same names."""
+    names = {field.name for field in message.DESCRIPTOR.fields}
+    for name, value in row.items():
+        if name not in names or name == "status" or value is None:
+            continue
+        if isinstance(value, datetime):
+            getattr(message, name).CopyFrom(time(value))
+        else:
+            setattr(message, name, str(value) if isinstance(value, UUID) else value)
+    return message
+
+
+def _id(text: str) -> UUID:
+    return parse_id(text) or _NIL
+
+
+def _ids(texts: Sequence[str]) -> list[UUID]:
+    return [_id(text) for text in texts]
+
+
+def _last(ids: Sequence[object], count: int) -> str | None:
+    """Return where to go on after a portion; None when it was not full."""
+    return str(ids[-1]) if len(ids) == count else None
+
+
+_PORTIONS: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[Portion]]] = {
+    "memory": _memories,
+    "link": _links,
+    "source_trust": _trusts,
+    "alias": _aliases,
+    "conflict": _conflicts,
+    "block": _blocks,
+}
+_SOME: Mapping[str, Callable[[Any, UUID, Sequence[str]], Awaitable[list[Item]]]] = {
+    "memory": _some_memories,
+    "link": _some_links,
+    "source_trust": _some_trusts,
+    "alias": _some_aliases,
+    "conflict": _some_conflicts,
+    "block": _some_blocks,
+}

@@ -1,0 +1,222 @@
+"""Items on their way into a tenant's memory: read and checked before anything is stored. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.errors import FieldInvalid, Refusal
+from skein_kit.ids import new_id, parse_id, time_of
+from skein_kit.rpc.interceptors import validate
+from skein_kit.rpc.row_times import past
+from skein_memory.blocks.model import Block, BlockDraft
+from skein_memory.errors import FactKeyTaken
+from skein_memory.links.model import LinkDraft
+from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
+from skein_memory.transfer.model import NEVER_IMPORTED, Given, Trouble, same_json
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+# An id that was made from the time that its memory was created at lies in the same month.
+_NEAR = timedelta(days=1)
+_UUID7 = 7
+
+
+class Mode(StrEnum):
+    """What to do with what is there already."""
+
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+    SKIP = "skip_existing"
+    # Overwrite, as a change that is made now: what was there meanwhile is older.
+    RESTORE = "restore"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arriving:
+    """One item that can be stored: what its message says, and when it was made and changed where it comes from."""
+
+    place: int
+    kind: str
+    said: object
+    # When it was made and last changed where it comes from; None where that is not known.
+    create_time: datetime | None
+    changed: datetime | None
+    agent_ids: tuple[str, ...] = ()
+    # Of a memory: the vector that it brings, of the model in force; empty for none.
+    embedding: Sequence[float] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class Arrivals:
+    """Items that can be stored, by kind, and what is wrong with the others."""
+
+    items: dict[str, list[Arriving]] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Return the memories among them."""
+        return [item.said for item in self.items.get("memory", []) if isinstance(item.said, Memory)]
+
+    @property
+    def count(self) -> int:
+        """Return how many items were given."""
+        return len(self.troubles) + sum(map(len, self.items.values()))
+
+
+def arrivals_of(given: Sequence[Given | Trouble], *, at: datetime, by: str, max_content: int) -> Arrivals:
+    """Read items; what is refused is named with the reason."""
+    found = Arrivals()
+    for one in given:
+        if isinstance(one, Trouble):
+            found.troubles.append(one)
+            continue
+        if one.kind == "memory" and one.message.secret_value:
+            # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
+            secret = Trouble(place=one.place, kind=one.kind, reason=NEVER_IMPORTED, field="secret_value")
+            found.troubles.append(secret)
+            continue
+        try:
+            validate(one.message)
+            found.items.setdefault(one.kind, []).append(_arriving(one, at=at, by=by, max_content=max_content))
+        except Refusal as refusal:
+            found.troubles.append(trouble(one.place, one.kind, refusal))
+    return found
+
+
+def trouble(place: int, kind: str, refusal: Refusal) -> Trouble:
+    """Return a refusal as what it says of an item."""
+    first = refusal.violations[0][0] if refusal.violations else ""
+    return Trouble(place=place, kind=kind, reason=refusal.reason, field=first)
+
+
+def counterpart(*found: Memory | None, at: datetime) -> Memory | None:
+    """Return the memory that an item means, of those found by its names: one that has not expired before any other."""
+    there = [memory for memory in found if memory is not None]
+    return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
+
+
+def united(before: Memory, given: Memory, mode: Mode, changed: datetime | None, *, at: datetime, by: str) -> Memory:
+    """Return what becomes of a memory that is there already; itself when nothing changes.
+
+    Where `given` wins, it brings its update_time; a restore is a change of its own time.
+    """
+    # To readers it is new.
+    replaces_expired = before.is_active and before.is_expired(at) and not given.is_expired(at)
+    if mode is Mode.SKIP and not replaces_expired:
+        return before
+    is_later = changed is not None and changed > before.update_time
+    wins = mode in {Mode.OVERWRITE, Mode.RESTORE} or is_later or replaces_expired
+    draft = given.draft if wins else before.draft
+    tags = given.draft.tags
+    if mode is Mode.MERGE:
+        # What is there keeps its order.
+        tags = tuple(dict.fromkeys([*before.draft.tags, *given.draft.tags]))
+    draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
+    is_back = wins and not before.is_active
+    is_same_time = not wins or mode is Mode.RESTORE or changed in {None, before.update_time, at}
+    if not is_back and (not before.is_active or (is_same_time and same_draft(before.draft, draft))):
+        return before
+    update_time = before.update_time
+    if wins:
+        update_time = at if mode is Mode.RESTORE or changed is None else changed
+    return replace(before.revised(draft, at=at, by=by), delete_time=None, update_time=update_time)
+
+
+def names_of(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
+    """Return the names that no two items of one import may have; an expired fact shares its key with others."""
+    found: set[tuple[str, object]] = set()
+    if memory.draft.external_id is not None:
+        found.add(("external_id", memory.draft.external_id))
+    if memory.fact_key is not None and not memory.is_expired(at):
+        found.add(("key", memory.fact_key.folded))
+    return found
+
+
+def same_fact(holder: Memory | None, given: Memory, *, at: datetime) -> Memory | None:
+    """Return the holder of an item's key where the item means it.
+
+    Return None where case tells the keys apart, and where one of the two has expired at the time `at`. Such an item is
+    another fact, which may say something else: it never replaces the one that is there.
+    """
+    if holder is None or holder.draft.key != given.draft.key or holder.is_expired(at) != given.is_expired(at):
+        return None
+    return holder
+
+
+def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
+    """Refuse an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
+    if memory.fact_key is None or memory.is_expired(at):
+        return
+    if keys.get(memory.fact_key, memory.memory_id) != memory.memory_id:
+        raise FactKeyTaken(key=memory.fact_key.key, subject_id=memory.fact_key.subject_id or None)
+
+
+def same_draft(one: Draft, other: Draft) -> bool:
+    """Say whether two drafts say the same, however their JSON is written."""
+    return (
+        replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
+        and same_json(one.data, other.data)
+        and same_json(one.metadata, other.metadata)
+    )
+
+
+def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arriving:
+    message = one.message
+    agent_ids: tuple[str, ...] = ()
+    said: object = message
+    if one.kind == "memory":
+        said = _memory(message, at=at, by=by, max_content=max_content)
+    elif one.kind == "link":
+        said = LinkDraft.of(message)
+    elif one.kind == "block":
+        agent_ids = tuple(message.agent_ids)
+        message = message.block
+        if not message.block_id:
+            raise FieldInvalid(violations=[("block_id", "must name the block")])
+        said = Block.made(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+    return Arriving(
+        place=one.place,
+        kind=one.kind,
+        said=said,
+        create_time=past(message, "create_time", at),
+        changed=past(message, "update_time", at),
+        agent_ids=agent_ids,
+        embedding=tuple(message.embedding) if one.kind == "memory" else (),
+    )
+
+
+def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
+    draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
+    given = str(message.memory_id)  # type: ignore[attr-defined]  # As said.
+    memory_id = kept_id(given, draft.create_time, at)
+    if memory_id is None:
+        memory_id = new_id(draft.create_time)
+        if given and draft.external_id is None:
+            # So that links, and the same import another time, still find it.
+            draft = replace(draft, external_id=given)
+    return Memory(
+        memory_id=memory_id,
+        draft=draft,
+        revision=1,
+        update_time=past(message, "update_time", at) or min(draft.create_time, at),
+        record_time=at,
+        delete_time=None,
+        created_by=by,
+        updated_by=by,
+    )
+
+
+def kept_id(text: str, created: datetime, at: datetime) -> UUID | None:
+    """Return an id that can be kept: one that was made from the time that its item was created at; else None."""
+    id_ = parse_id(text)
+    if id_ is None or id_.version != _UUID7:
+        return None
+    made = time_of(id_)
+    return id_ if abs(made - created) <= _NEAR and made <= at + MAX_AHEAD else None

@@ -1,0 +1,445 @@
+"""Items stored into a tenant's memory within one transaction: new ones made, others changed as the mode says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import asyncpg
+
+from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, Refusal, TransactionConflict
+from skein_kit.ids import new_id
+from skein_memory.aliases import store as aliases
+from skein_memory.aliases.model import Alias
+from skein_memory.blocks import store as blocks
+from skein_memory.blocks.model import Block
+from skein_memory.conflicts import store as conflicts
+from skein_memory.conflicts.model import STATUSES, Resolution
+from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
+from skein_memory.links import rows as edges
+from skein_memory.links.model import Link, LinkDraft
+from skein_memory.memories import memory_type, names
+from skein_memory.memories import rows as entries
+from skein_memory.memories.model import Memory, documents_of
+from skein_memory.queries import QUERIES
+from skein_memory.scoring.model import source_key
+from skein_memory.source_trust import store as trust
+from skein_memory.source_trust.model import SourceTrust
+from skein_memory.tombstones import store as tombstones
+from skein_memory.transfer import embeddings as arriving_vectors
+from skein_memory.transfer.import_items import (
+    Arrivals,
+    Arriving,
+    Mode,
+    counterpart,
+    must_be_free,
+    names_of,
+    same_fact,
+    trouble,
+    united,
+)
+from skein_memory.transfer.model import PURGED, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
+    from skein_kit.search_text.postings import Document
+    from skein_memory.events.writer import Former
+    from skein_memory.memories.model import FactKey
+
+_FIRST = UUID(int=0)
+
+
+@contextmanager
+def _undisturbed(*errors: type[Exception]) -> Iterator[None]:
+    """Give up where somebody else stored the same at the same time, which was looked for before: nothing is kept."""
+    try:
+        yield
+    except errors as error:
+        raise TransactionConflict from error
+
+
+class Applying:
+    """One transaction's worth of items, and what became of them."""
+
+    def __init__(self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: Mode, *, at: datetime, by: str) -> None:
+        """Store in this transaction, in the name of `by`."""
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._policy = policy
+        self._mode = mode
+        self._at = at
+        self._by = by
+        self.created: list[str] = []
+        self.updated: list[str] = []
+        self.unchanged: list[str] = []
+        self.removed: list[str] = []
+        self.troubles: list[Trouble] = []
+        # Kinds of those created or updated whose time is over already.
+        self.expired: list[str] = []
+        self.vectors = arriving_vectors.Tally()
+        # Whose vectors are still to be made.
+        self.documents: list[Document] = []
+        # What comes and goes, for the quotas.
+        self.usage = {"memories": 0, "links": 0, "blocks": 0}
+
+    async def apply(self, arrivals: Arrivals) -> None:
+        """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
+        self.troubles += arrivals.troubles
+        items = arrivals.items
+        if "alias" in items:
+            # Before any memory is locked, as everybody does who changes aliases.
+            await self._tx.execute(QUERIES["lock_aliases"], tenant_id=self._tenant_id)
+        await self._memories(items.get("memory", []))
+        for kind, store in (
+            ("link", self._link),
+            ("source_trust", self._trust),
+            ("alias", self._alias),
+            ("conflict", self._conflict),
+            ("block", self._block),
+        ):
+            for item in items.get(kind, []):
+                if isinstance(item.said, Block) and await self._was_purged(item.said):
+                    self.troubles.append(Trouble(place=item.place, kind=kind, reason=PURGED))
+                    continue
+                try:
+                    getattr(self, await store(item)).append(kind)
+                except TransactionConflict:
+                    raise
+                except Refusal as refusal:
+                    self.troubles.append(trouble(item.place, kind, refusal))
+
+    async def _memories(self, items: Sequence[Arriving]) -> None:
+        if not items:
+            return
+        tx, tenant_id = self._tx, self._tenant_id
+        given = await names.apart_from_messages(
+            tx, tenant_id, [memory for item in items if isinstance(memory := item.said, Memory)]
+        )
+        external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
+        holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
+        ids = {memory.memory_id for memory in given} | {*external.values(), *holders.values()}
+        there = await entries.locked_all(tx, tenant_id, list(ids))
+        # What has expired gives its key to the next fact that wants it.
+        keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
+        buried = await tombstones.any_of(tx, tenant_id, given)
+        dimensions = await arriving_vectors.dimensions(tx) if any(item.embedding for item in items) else 0
+        new: list[Memory] = []
+        embeddings: dict[UUID, NDArray[np.float32]] = {}
+        taken: set[object] = set()
+        for item, memory in zip(items, given, strict=True):
+            own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
+            by_key = same_fact(there.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
+            before = counterpart(*map(there.get, own_ids), by_key, at=self._at)
+            named = {("id", before.memory_id if before else memory.memory_id), *names_of(memory, at=self._at)}
+            try:
+                memory_type.must_be_accepted(self._policy, [memory.draft.type])
+                if not taken.isdisjoint(named):
+                    raise DuplicateInBatch
+                taken |= named
+                if before is None and memory.memory_id in buried:
+                    self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+                elif before is None:
+                    must_be_free(memory, keys, at=self._at)
+                    new.append(memory)
+                    if item.embedding and (vector := self.vectors.taken(item.embedding, dimensions)) is not None:
+                        embeddings[memory.memory_id] = vector
+                    self._count("created", memory)
+                else:
+                    self.vectors.passed_over(item.embedding)
+                    await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
+            except TransactionConflict:
+                raise
+            except Refusal as refusal:
+                self.troubles.append(trouble(item.place, "memory", refusal))
+        documents = documents_of(new, at=self._at, embeddings=embeddings)
+        with _undisturbed(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
+            await entries.insert(tx, tenant_id, new, documents, at=self._at)
+        self.documents += documents
+        self.usage["memories"] += len(new)
+
+    async def _unite(
+        self, item: Arriving, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
+    ) -> None:
+        after = united(before, given, self._mode, item.changed, at=self._at, by=self._by)
+        if after is before:
+            self.unchanged.append("memory")
+            return
+        if is_buried:
+            self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+            return
+        # While it was expired, another memory may have taken its names: refuse before anything is written.
+        comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
+        if comes_back or after.fact_key != before.fact_key:
+            must_be_free(after, keys, at=self._at)
+        if comes_back:
+            await names.external_id_must_be_free(self._tx, self._tenant_id, after, at=self._at)
+        kind = "memory_updated" if before.is_active else "memory_restored"
+        with _undisturbed(ExternalIdTaken, FactKeyTaken):
+            self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
+        if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
+            await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
+        self.usage["memories"] += int(after.is_active) - int(before.is_active)
+        self._count("updated", after)
+
+    def _count(self, outcome: str, memory: Memory) -> None:
+        getattr(self, outcome).append("memory")
+        if memory.is_expired(self._at):
+            self.expired.append("memory")
+
+    async def _ends(self, *wanted: str) -> list[UUID]:
+        """Return the memories that names stand for. Raises MemoryNotFound."""
+        found = await names.read(self._tx, QUERIES["find_active"], self._tenant_id, wanted)
+        if not found.keys() >= set(wanted):
+            raise MemoryNotFound
+        return [found[name]["memory_id"] for name in wanted]
+
+    def _keeps(self, item: Arriving, update_time: datetime) -> bool:
+        """Say whether what is there stays as it is."""
+        if self._mode is Mode.MERGE:
+            return item.changed is None or item.changed <= update_time
+        return self._mode is Mode.SKIP
+
+    def _update_time(self, item: Arriving) -> datetime:
+        return self._at if self._mode is Mode.RESTORE or item.changed is None else item.changed
+
+    def _is_of(self, item: Arriving, update_time: datetime) -> bool:
+        """Say whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
+        return self._mode is Mode.RESTORE or item.changed in {None, update_time, self._at}
+
+    async def _link(self, item: Arriving) -> str:
+        draft: Any = item.said
+        assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
+        from_id, to_id = await self._ends(draft.from_name, draft.to_name)
+        create_time = item.create_time or self._at
+        made = replace(
+            draft.between(from_id, to_id, at=create_time, by=self._by),
+            update_time=max(create_time, item.changed or create_time),
+            record_time=self._at,
+        )
+        held = await edges.pairs(self._tx, self._tenant_id, [made.pair])
+        if made.pair not in held:
+            with _undisturbed(MemoryNotFound):
+                new = await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+            self.usage["links"] += len(new)
+            return "created" if new else "unchanged"
+        before: Link = await edges.locked(self._tx, self._tenant_id, held[made.pair])
+        if self._keeps(item, before.update_time):
+            return "unchanged"
+        after = before.revised(draft, at=self._at, by=self._by)
+        if after is before:
+            if self._is_of(item, before.update_time):
+                return "unchanged"
+            after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
+        after = replace(after, update_time=self._update_time(item))
+        await edges.replace(self._tx, self._tenant_id, before, after)
+        return "updated"
+
+    async def _trust(self, item: Arriving) -> str:
+        message: Any = item.said
+        key = source_key(message.source_key)
+        row = await self._tx.row(QUERIES["lock_source_trust"], tenant_id=self._tenant_id, source_key=key)
+        before = None if row is None else SourceTrust(**dict(row))
+        said = {"trust": message.trust, "notes": message.notes or None}
+        if before is not None:
+            is_same = said == {"trust": before.trust, "notes": before.notes} and self._is_of(item, before.update_time)
+            if is_same or self._keeps(item, before.update_time):
+                return "unchanged"
+            await self._keep(trust.former(before, self._at))
+        last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
+        update_time = self._update_time(item)
+        columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
+        if before is None:
+            columns |= {"create_time": item.create_time or update_time, "created_by": self._by}
+        query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
+        await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
+        await self._tell("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
+        return "updated" if before else "created"
+
+    async def _alias(self, item: Arriving) -> str:
+        message: Any = item.said
+        alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
+        rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
+        known = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
+        root = known[root].canonical_memory_id if root in known else root
+        followers = await self._tx.rows(
+            QUERIES["list_aliases_of"],
+            tenant_id=self._tenant_id,
+            canonical_memory_id=alias_id,
+            after=_FIRST,
+            count=1,
+        )
+        if root == alias_id or followers:
+            raise AliasCycle
+        before = known.get(alias_id)
+        said = (root, message.confidence, message.note or None)
+        if before is not None:
+            if self._keeps(item, before.update_time):
+                return "unchanged"
+            is_same = said == (before.canonical_memory_id, before.confidence, before.note)
+            if is_same and self._is_of(item, before.update_time):
+                return "unchanged"
+            await self._keep(aliases.former(before, self._at))
+        last = before.revision if before else await self._last("alias", str(alias_id))
+        after = Alias(
+            alias_memory_id=alias_id,
+            canonical_memory_id=root,
+            confidence=message.confidence,
+            note=message.note or None,
+            revision=last + 1,
+            create_time=before.create_time if before else item.create_time or self._update_time(item),
+            update_time=self._update_time(item),
+            created_by=before.created_by if before else self._by,
+            updated_by=self._by,
+        )
+        await self._tx.execute(QUERIES["put_alias"], tenant_id=self._tenant_id, **asdict(after))
+        await self._tell("memory_entity_resolved", "alias", str(alias_id))
+        return "updated" if before else "created"
+
+    async def _conflict(self, item: Arriving) -> str:
+        message: Any = item.said
+        a_id, b_id = sorted(await self._ends(message.a_memory_id, message.b_memory_id))
+        canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
+        if a_id == b_id or canonical not in {None, a_id, b_id}:
+            raise MemoryNotFound
+        # Whoever speaks of the same pair waits here.
+        await self._tx.rows(QUERIES["lock_memories"], tenant_id=self._tenant_id, memory_ids=[a_id, b_id])
+        rows = await self._tx.rows(QUERIES["get_resolutions"], tenant_id=self._tenant_id, a_ids=[a_id], b_ids=[b_id])
+        before = Resolution(**dict(rows[0])) if rows else None
+        status = STATUSES.get(message.status, "needs_review")
+        said = (status, canonical, message.note or None)
+        if before is not None:
+            if self._keeps(item, before.update_time):
+                return "unchanged"
+            is_same = said == (before.status, before.canonical_memory_id, before.note)
+            if is_same and self._is_of(item, before.update_time):
+                return "unchanged"
+            await self._keep(conflicts.former(before, self._at))
+        last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
+        after = Resolution(
+            resolution_id=before.resolution_id if before else new_id(item.create_time or self._update_time(item)),
+            a_memory_id=a_id,
+            b_memory_id=b_id,
+            status=status,
+            canonical_memory_id=canonical,
+            note=message.note or None,
+            link_id=before.link_id if before else None,
+            closed_time=before.closed_time if before else None,
+            revision=last + 1,
+            create_time=before.create_time if before else item.create_time or self._update_time(item),
+            update_time=self._update_time(item),
+            created_by=before.created_by if before else self._by,
+            updated_by=self._by,
+        )
+        await self._tx.execute(QUERIES["put_resolution"], tenant_id=self._tenant_id, **asdict(after))
+        await self._tell("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
+        return "updated" if before else "created"
+
+    async def _was_purged(self, block: Block) -> bool:
+        return await tombstones.has_block(self._tx, self._tenant_id, block.block_id)
+
+    async def _block(self, item: Arriving) -> str:
+        given: Any = item.said
+        before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
+        outcome = "created"
+        if before is None:
+            create_time = item.create_time or item.changed or self._at
+            given = replace(given, create_time=create_time, update_time=item.changed or create_time)
+            with _undisturbed(BlockExists):
+                await blocks.insert(self._tx, self._tenant_id, given)
+                self.usage["blocks"] += 1
+        elif self._keeps(item, before.update_time):
+            return "unchanged"
+        else:
+            after = before.revised(given.draft, at=self._at, by=self._by)
+            after = replace(after, delete_time=None, update_time=self._update_time(item))
+            outcome = "updated"
+            if before.is_active and blocks.same(before, after) and self._is_of(item, before.update_time):
+                outcome = "unchanged"
+            else:
+                await self._put_block(before, after, event="block_updated")
+        for agent_id in item.agent_ids:
+            try:
+                new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
+            except Refusal as refusal:
+                self.troubles.append(trouble(item.place, "block", refusal))
+                continue
+            outcome = "updated" if new and outcome == "unchanged" else outcome
+        return outcome
+
+    async def _put_block(self, before: Block, after: Block, *, event: str) -> None:
+        await blocks.replace(self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event=event)
+        self.usage["blocks"] += int(after.is_active) - int(before.is_active)
+
+    async def remove(self, kind: str, item_ids: Sequence[str]) -> None:
+        """Delete items that are there: memories and blocks so that they can be restored, the others for good."""
+        tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
+        self.removed += [kind] * len(item_ids)
+        if kind == "memory":
+            found = await entries.locked_all(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            for memory in found.values():
+                if memory.is_active:
+                    gone = memory.deleted(at=at, by=by)
+                    await entries.replace(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
+                    self.usage["memories"] -= 1
+        elif kind == "link":
+            gone_links = await edges.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            self.usage["links"] -= len(gone_links)
+        else:
+            for item_id in item_ids:
+                await self._remove_one(kind, item_id)
+
+    async def _remove_one(self, kind: str, item_id: str) -> None:
+        tx, tenant_id = self._tx, self._tenant_id
+        if kind == "block":
+            block = await blocks.locked_if_any(tx, tenant_id, item_id)
+            if block is not None and block.is_active:
+                await self._put_block(block, block.deleted(at=self._at, by=self._by), event="block_deleted")
+        elif kind == "source_trust":
+            row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
+            if row is not None:
+                before = SourceTrust(**dict(row))
+                await self._keep(trust.former(before, self._at))
+                await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
+                await self._tell("memory_source_trust_set", kind, before.source_trust_id)
+        elif kind == "alias":
+            await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+            for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
+                await self._keep(aliases.former(Alias(**dict(row)), self._at))
+                await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
+                await self._tell("memory_entity_separated", kind, item_id)
+        elif kind == "conflict":
+            a_id, _, b_id = item_id.partition("|")
+            pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
+            for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
+                await self._keep(conflicts.former(Resolution(**dict(row)), self._at))
+                await tx.execute(
+                    QUERIES["delete_resolution"],
+                    tenant_id=tenant_id,
+                    a_memory_id=row["a_memory_id"],
+                    b_memory_id=row["b_memory_id"],
+                )
+                await self._tell("memory_conflict_resolved", kind, item_id)
+
+    async def _last(self, kind: str, item_id: str) -> int:
+        return await writer.last_kept(self._tx, self._tenant_id, kind, item_id)
+
+    async def _keep(self, was: Former) -> None:
+        await writer.keep(self._tx, self._tenant_id, [was])
+
+    async def _tell(self, kind: str, entity_type: str, entity_id: str) -> None:
+        event = Event(
+            type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
+        )
+        await writer.record(self._tx, self._tenant_id, [event], at=self._at, by=self._by)

@@ -1,0 +1,153 @@
+"""A tenant's memory as it travels: items of a few kinds, each the message of the contract. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+
+from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
+from skein_kit.errors import FieldInvalid
+from skein_kit.json_values import exact, fields
+from skein_kit.rpc.well_known_types import json_of
+from skein_memory.errors import ImportFormatUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from google.protobuf.message import Message
+
+FORMAT = "skein_export_v1"
+# In the order in which they are stored: what names a memory comes after it.
+MESSAGES: Mapping[str, type[Message]] = {
+    "memory": memory_pb2.Memory,
+    "link": memory_pb2.Link,
+    "source_trust": curation_pb2.SourceTrust,
+    "alias": curation_pb2.Alias,
+    "conflict": curation_pb2.ConflictResolution,
+    "block": snapshots_pb2.PortableBlock,
+}
+KINDS = tuple(MESSAGES)
+MAX_ITEMS = 1000
+LINE_INVALID = "LINE_INVALID"
+PURGED = "PURGED"
+NEVER_IMPORTED = "SECRET_NOT_IMPORTED"
+# What the service sets: neither compared nor said by whoever imports.
+_RECORD = frozenset(
+    {
+        "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "content_hash", "scores",
+        "access_count", "last_access_time", "record_time", "character_count", "nearly_full", "link_id", "resolution_id",
+        "source_trust_id",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One thing of a tenant's memory, and the memories that it names, with which it is purged."""
+
+    kind: str
+    # As text: of a source trust the key, of a conflict both ids.
+    item_id: str
+    message: Message
+    memory_id: UUID | None = None
+    other_memory_id: UUID | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """An item on its way in, by its place in what was given."""
+
+    place: int
+    kind: str
+    message: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """Why an item was not stored."""
+
+    place: int
+    kind: str
+    reason: str
+    field: str = ""
+
+
+def header(as_of: str) -> str:
+    """Return the first line of an export."""
+    return _line({"format": FORMAT, "as_of_time": as_of, "secrets": "masked"})
+
+
+def line_of(item: Item) -> str:
+    """Return an item as a line, with its end."""
+    return _line({item.kind: fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
+
+
+def given_lines(text: str) -> Iterator[Given | Trouble]:
+    """Read lines; a header says nothing more. Raises ImportFormatUnknown for the header of another format."""
+    for place, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            said = exact.loads(line)
+        except (ValueError, RecursionError):
+            said = None
+        if isinstance(said, dict) and "format" in said:
+            if said["format"] != FORMAT:
+                raise ImportFormatUnknown(format=said["format"])
+            continue
+        yield given(place, said)
+
+
+def given(place: int, said: object) -> Given | Trouble:
+    """Read an object of one name, its kind, and one value."""
+    if not isinstance(said, dict) or len(said) != 1:
+        return Trouble(place=place, kind="", reason=LINE_INVALID)
+    ((kind, value),) = said.items()
+    if kind not in MESSAGES:
+        return Trouble(place=place, kind="", reason=LINE_INVALID)
+    try:
+        message = MESSAGES[kind]()
+        fields.from_values(value, message)
+    except FieldInvalid as refusal:
+        return Trouble(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
+        return Trouble(place=place, kind=kind, reason=LINE_INVALID)
+    return Given(place=place, kind=kind, message=message)
+
+
+def differing(before: Message, after: Message) -> list[str]:
+    """Return the fields in which two items of a kind differ, as far as somebody said them."""
+    if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
+        agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
+        return [*differing(before.block, after.block), *agents]
+    free = fields.pairs_of(before.DESCRIPTOR)
+    names = [
+        field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD and not fields.is_text(field)
+    ]
+    return [
+        name
+        for name in names
+        if (
+            not exact.equal(json_of(before, name), json_of(after, name))
+            if name in free
+            else getattr(before, name) != getattr(after, name)
+        )
+    ]
+
+
+def same_json(one: str | None, other: str | None) -> bool:
+    """Say whether two JSON texts say the same: the database writes them in a form of its own."""
+    return exact.equal(one, other)
+
+
+def counted(kinds: Sequence[str]) -> dict[str, int]:
+    """Count kinds."""
+    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+
+
+def _line(said: object) -> str:
+    return exact.escape_active(exact.dumps(said)) + "\n"

@@ -1,0 +1,1 @@
+"""The vault: secrets encrypted under a key of each tenant, and the rotation of keys."""

@@ -1,0 +1,227 @@
+"""Secrets within a transaction: sealed with the tenant's key on their way in, opened for whoever may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
+
+from skein_memory.errors import SecretNotFound
+from skein_memory.events import model as events
+from skein_memory.events import writer
+from skein_memory.memories import rows as entries
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+from skein_memory.vault.encryption import Sealed, TenantKey, WrappedKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.vault.encryption import MasterKeys
+
+Response = TypeVar("Response", bound=Message)
+
+# Secrets that one transaction seals anew.
+PORTION = 500
+
+
+class Vault:
+    """Keys and secrets of tenants, in transactions of others."""
+
+    def __init__(self, master_keys: MasterKeys) -> None:
+        """Wrap and open tenants' keys with these."""
+        self.master_keys = master_keys
+
+    async def put(self, tx: Transaction, tenant_id: UUID, secrets: Mapping[UUID, str], *, at: datetime) -> None:
+        """Seal the secrets of memories that are stored already. Raises MasterKeyMissing."""
+        if not secrets:
+            return
+        self.master_keys.must_seal()
+        rows = await tx.rows(QUERIES["share_tenant_keys"], tenant_id=tenant_id)
+        key = self.master_keys.unwrap(_wrapped(rows[0]), tenant_id=tenant_id) if rows else None
+        if key is None:
+            key = await self.new_key(tx, tenant_id, at=at)
+        sealed = {
+            memory_id: key.seal(value, tenant_id=tenant_id, memory_id=memory_id) for memory_id, value in secrets.items()
+        }
+        await tx.insert(
+            QUERIES["put_secret"],
+            tenant_id,
+            [
+                {
+                    "memory_id": memory_id,
+                    "key_id": key.key_id,
+                    "nonce": one.nonce,
+                    "ciphertext": one.ciphertext,
+                    "update_time": at,
+                }
+                for memory_id, one in sealed.items()
+            ],
+        )
+
+    async def get(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> str:
+        """Open a memory's secret. Raises SecretNotFound and SecretSealed."""
+        row = await tx.row(QUERIES["get_secret"], tenant_id=tenant_id, memory_id=memory_id)
+        if row is None:
+            raise SecretNotFound
+        wrapped = WrappedKey(
+            key_id=row["key_id"],
+            master_key=row["master_key"],
+            sealed=Sealed(nonce=row["key_nonce"], ciphertext=row["key_ciphertext"]),
+        )
+        key = self.master_keys.unwrap(wrapped, tenant_id=tenant_id)
+        sealed = Sealed(nonce=row["nonce"], ciphertext=row["ciphertext"])
+        return key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
+
+    async def drop(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
+        """Forget the secret of a memory that is none of the vault any more."""
+        await tx.execute(QUERIES["delete_secret"], tenant_id=tenant_id, memory_id=memory_id)
+
+    async def new_key(self, tx: Transaction, tenant_id: UUID, *, at: datetime) -> TenantKey:
+        """Make the key that seals from here on. Raises MasterKeyMissing."""
+        key = TenantKey.new(at)
+        wrapped = self.master_keys.wrap(key, tenant_id=tenant_id)
+        await tx.execute(QUERIES["insert_tenant_key"], tenant_id=tenant_id, create_time=at, **_columns(wrapped))
+        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+        return key
+
+    async def rewrap(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> int:
+        """Wrap the keys in these locked rows with the current master key; return how many another one wrapped."""
+        others = [row for row in rows if row["master_key"] != self.master_keys.current]
+        for row in others:
+            key = self.master_keys.unwrap(_wrapped(row), tenant_id=tenant_id)
+            wrapped = self.master_keys.wrap(key, tenant_id=tenant_id)
+            await tx.execute(QUERIES["rewrap_tenant_key"], tenant_id=tenant_id, **_columns(wrapped))
+            await tx.execute(QUERIES["count_master_key"], fingerprint=row["master_key"], amount=-1)
+            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+        return len(others)
+
+    async def reseal(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
+        """Seal a portion of what older keys sealed with the newest, and remove older keys that seal nothing any more.
+
+        `rows` are the tenant's locked keys, the newest first. Return how many secrets, and whether there may be more.
+        """
+        if not rows:
+            return 0, False
+        newest, *older = [self.master_keys.unwrap(_wrapped(row), tenant_id=tenant_id) for row in rows]
+        resealed = 0
+        for row, key in zip(rows[1:], older, strict=True):
+            found = await tx.rows(
+                QUERIES["list_older_secrets"], tenant_id=tenant_id, key_id=key.key_id, count=PORTION - resealed
+            )
+            for secret in found:
+                memory_id = secret["memory_id"]
+                sealed = Sealed(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
+                value = key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
+                anew = newest.seal(value, tenant_id=tenant_id, memory_id=memory_id)
+                await tx.execute(
+                    QUERIES["reseal_secret"],
+                    tenant_id=tenant_id,
+                    memory_id=memory_id,
+                    key_id=newest.key_id,
+                    nonce=anew.nonce,
+                    ciphertext=anew.ciphertext,
+                )
+            resealed += len(found)
+            if resealed == PORTION:
+                return resealed, True
+            await tx.execute(QUERIES["delete_tenant_key"], tenant_id=tenant_id, key_id=key.key_id)
+            await tx.execute(QUERIES["count_master_key"], fingerprint=row["master_key"], amount=-1)
+        return resealed, False
+
+
+class SecretStore(Store):
+    """What is asked about secrets and keys by themselves."""
+
+    async def reveal(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
+        """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
+
+        Raises MemoryNotFound, SecretNotFound and SecretSealed.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            memory = await entries.locked(tx, tenant_id, name)
+            memory.must_be_visible(at)
+            value = await self._vault.get(tx, tenant_id, memory.memory_id)
+            revealed = events.Event(
+                type="secret_revealed",
+                entity_type="memory",
+                entity_id=str(memory.memory_id),
+                summary="secret revealed",
+                payload={"revision": memory.revision},
+            )
+            await writer.record(tx, tenant_id, [revealed], at=at, by=by)
+        return str(memory.memory_id), value
+
+    async def rotate(
+        self, tenant_id: UUID, once: Once, respond: Callable[[str, int, bool], Response], *, at: datetime
+    ) -> Response | bytes:
+        """Make a new key unless secrets of before still wait for the newest one; seal a portion of them with it.
+
+        Return the first answer when the request came before. Raises MasterKeyMissing and SecretSealed.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            self._vault.master_keys.must_seal()
+            rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+            if len(rows) < 2:  # noqa: PLR2004 - one key: nothing waits for another.
+                await self._vault.new_key(tx, tenant_id, at=at)
+                rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+            await self._vault.rewrap(tx, tenant_id, rows)
+            rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+            resealed, more = await self._vault.reseal(tx, tenant_id, rows)
+            key_id = str(rows[0]["key_id"])
+            rotated = events.Event(
+                type="tenant_key_rotated",
+                entity_type="tenant_key",
+                entity_id=key_id,
+                summary=f"key rotated: {resealed} secrets{', more to come' if more else ''}",
+                payload={"count": resealed, "more": more},
+            )
+            await writer.record(tx, tenant_id, [rotated], at=at, by=once.principal)
+            response = respond(key_id, resealed, more)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def keep_wrapped(self, tenant_id: UUID) -> int:
+        """Bring a tenant's keys under the current master key, and go on with a rotation; return how much was done."""
+        if not self._vault.master_keys.current:
+            return 0
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+            rewrapped = await self._vault.rewrap(tx, tenant_id, rows)
+            if rewrapped:
+                rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+            resealed, _ = await self._vault.reseal(tx, tenant_id, rows)
+        return rewrapped + resealed
+
+
+async def master_keys_in_use(database: Database) -> set[str]:
+    """Return the fingerprints of the master keys that wrap any tenant's key."""
+    async with database.shared() as tx:
+        return {row["fingerprint"] for row in await tx.rows(QUERIES["list_master_keys"])}
+
+
+def _wrapped(row: asyncpg.Record) -> WrappedKey:
+    return WrappedKey(
+        key_id=row["key_id"],
+        master_key=row["master_key"],
+        sealed=Sealed(nonce=row["nonce"], ciphertext=row["ciphertext"]),
+    )
+
+
+def _columns(wrapped: WrappedKey) -> dict[str, object]:
+    return {
+        "key_id": wrapped.key_id,
+        "master_key": wrapped.master_key,
+        "nonce": wrapped.sealed.nonce,
+        "ciphertext": wrapped.sealed.ciphertext,
+    }

@@ -1,0 +1,73 @@
+"""How many deliveries wait for their receivers at the same time: shares of tenants and of destinations. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.admission.fair_slots import FairSlots
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_memory.webhooks.model import Watch
+
+# Of one process: all attempts, those of one tenant, and those of one tenant at destinations that failed last time.
+TOTAL = 256
+PER_TENANT = 8
+FAILING_PER_TENANT = 4
+# At one destination: of one tenant, and of all. Beyond that a tenant that has none there may have one.
+PER_DESTINATION_OF_TENANT = 4
+PER_DESTINATION = 16
+
+
+class WebhookSlots:
+    """The attempts of one process."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._tenants = FairSlots(TOTAL, per_owner=PER_TENANT)
+        self._at_destination = Counter[str]()
+        self._own = Counter[tuple[UUID, str]]()
+        self._failing = Counter[UUID]()
+
+    def reserve(self, tenant_id: UUID, most: int) -> int:
+        """Take up to `most` slots for attempts of a tenant; return how many."""
+        count = max(0, min(most, self._tenants.free_for(str(tenant_id))))
+        for _ in range(count):
+            self._tenants.take(str(tenant_id))
+        return count
+
+    def release(self, tenant_id: UUID, count: int) -> None:
+        """Give back slots for which there was no attempt."""
+        for _ in range(count):
+            self._tenants.release(str(tenant_id))
+
+    def begin(self, tenant_id: UUID, watch: Watch) -> None:
+        """Count an attempt, for which a slot is reserved, at the watch's destination."""
+        self._at_destination[watch.destination] += 1
+        self._own[tenant_id, watch.destination] += 1
+        self._failing[tenant_id] += watch.is_failing
+
+    def end(self, tenant_id: UUID, watch: Watch) -> None:
+        """Give back what an attempt has taken, its slot too."""
+        self.release(tenant_id, 1)
+        self._at_destination[watch.destination] -= 1
+        self._own[tenant_id, watch.destination] -= 1
+        self._failing[tenant_id] -= watch.is_failing
+        # Names of the past are not kept.
+        self._at_destination, self._own, self._failing = +self._at_destination, +self._own, +self._failing
+
+    def free_for_failing(self, tenant_id: UUID) -> int:
+        """Return how many attempts a tenant may begin at destinations whose last attempt failed."""
+        return max(0, FAILING_PER_TENANT - self._failing[tenant_id])
+
+    def free_by_destination(self, tenant_id: UUID) -> Mapping[str, int]:
+        """Return how many attempts a tenant may begin at each destination where others, or its own, wait already."""
+        free_slots = {}
+        for destination, count in self._at_destination.items():
+            own = self._own[tenant_id, destination]
+            free = max(0, min(PER_DESTINATION_OF_TENANT - own, PER_DESTINATION - count))
+            free_slots[destination] = free if own else max(free, 1)
+        return free_slots

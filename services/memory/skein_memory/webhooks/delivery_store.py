@@ -1,0 +1,337 @@
+"""Deliveries in the database: what is queued, taken, tried and told of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from skein_kit import filters
+from skein_kit.ids import new_ids
+from skein_kit.json_values import exact
+from skein_memory.errors import DeliveryNotFound
+from skein_memory.memories import rows
+from skein_memory.memories.filter_fields import fields_of
+from skein_memory.queries import QUERIES
+from skein_memory.store_base import Store
+from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
+from skein_memory.webhooks.events import end_watches_with_grants, record_watch_event
+from skein_memory.webhooks.model import (
+    DESTINATION_FAILURES,
+    FIRST_PAUSE,
+    LONGEST_DESTINATION_PAUSE,
+    MAX_ATTEMPTS,
+    Attempt,
+    Outcome,
+    pause_after,
+    spread,
+)
+from skein_memory.webhooks.store import AFTER_ALL, WatchStore, draft_of, read_watch, watch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import Once
+    from skein_memory.store_base import Tables
+    from skein_memory.webhooks.model import WatchDraft
+
+Response = TypeVar("Response", bound=Message)
+
+# Events that one look at the log takes for a watch, and watches that one transaction looks at. A tenant with many
+# watches gets fewer events at once, so that one look queues about as many deliveries as any other.
+_EVENTS_AT_ONCE = 200
+_LEAST_EVENTS_AT_ONCE = 20
+_DELIVERIES_AT_ONCE = 1000
+_WATCHES_AT_ONCE = 1000
+# A worker that claimed a delivery and went silent holds it up for so long.
+_LEASE = timedelta(seconds=60)
+_KEPT = timedelta(days=7)
+_REMOVED_AT_ONCE = 500
+# Due deliveries are counted up to this.
+MOST_COUNTED = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Queued:
+    """What a look at the log found: whether any watch is active, whether events are left, and what is due."""
+
+    is_watched: bool = False
+    more: bool = False
+    # Deliveries that are due, MOST_COUNTED at most, and since when the oldest of them is.
+    due: int = 0
+    oldest_due: datetime | None = None
+
+
+class DeliveryStore(Store):
+    """Reads and writes deliveries, and what they tell of their watches."""
+
+    def __init__(self, tables: Tables, watches: WatchStore) -> None:
+        """Use what all stores share."""
+        super().__init__(tables)
+        self._watches = watches
+
+    async def list_deliveries(
+        self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
+    ) -> list[asyncpg.Record]:
+        """Read up to `count` deliveries of a watch, newest first. Raises WatchNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            await read_watch(tx, tenant_id, watch_id)
+            return await tx.rows(
+                QUERIES["list_deliveries"],
+                tenant_id=tenant_id,
+                watch_id=watch_id,
+                state=state,
+                before_id=before or AFTER_ALL,
+                count=count,
+            )
+
+    async def retry_delivery(
+        self,
+        tenant_id: UUID,
+        once: Once,
+        delivery_id: UUID,
+        respond: Callable[[asyncpg.Record], Response],
+        *,
+        at: datetime,
+    ) -> Response | bytes:
+        """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
+        async with self._database.tenant(tenant_id) as tx:
+            first = await self._requests.claim(tx, tenant_id, once)
+            if first is not None:
+                return first
+            row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
+            if row is None:
+                raise DeliveryNotFound
+            await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
+            response = respond(row)
+            await self._requests.answer(tx, tenant_id, once, response)
+        return response
+
+    async def queue(self, tenant_id: UUID, *, at: datetime) -> Queued:
+        """Queue deliveries of what happened since the last look, and count what is due."""
+        more = False
+        async with self._database.tenant(tenant_id) as tx:
+            # Most tenants have none, and are asked again and again.
+            if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
+                return Queued()
+            await end_watches_with_grants(tx, tenant_id, at)
+            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE)
+            at_once = min(_EVENTS_AT_ONCE, max(_LEAST_EVENTS_AT_ONCE, _DELIVERIES_AT_ONCE // max(1, len(watches))))
+            # Watches that have seen the same events are all told of the next ones by one look.
+            by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
+            for row in watches:
+                by_place.setdefault((row["transaction"], row["change_id"]), []).append(row)
+            for (transaction, change_id), group in by_place.items():
+                changes = await tx.rows(
+                    QUERIES["changes_after_place"],
+                    tenant_id=tenant_id,
+                    transaction=transaction,
+                    change_id=change_id,
+                    count=at_once,
+                )
+                if changes:
+                    await _queue_changes(tx, tenant_id, group, changes, at=at)
+                more = more or len(changes) == at_once
+            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+        count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
+        return Queued(is_watched=True, more=more, due=count, oldest_due=oldest)
+
+    async def claim(
+        self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
+    ) -> list[Attempt]:
+        """Take up to `count` deliveries that are due; no other worker tries them for a minute.
+
+        At most `failing_destinations` of them go to destinations whose last attempt failed. `free_slots` bounds those
+        of single destinations; a destination that it does not name has PER_DESTINATION_OF_TENANT.
+        """
+        until = at + _LEASE
+        async with self._database.tenant(tenant_id) as tx:
+            await end_watches_with_grants(tx, tenant_id, at)
+            claimed = await tx.rows(
+                QUERIES["claim_deliveries"],
+                tenant_id=tenant_id,
+                at=at,
+                until=until,
+                count=count,
+                per_destination=PER_DESTINATION_OF_TENANT,
+                failing_destinations=failing_destinations,
+                destinations=list(free_slots),
+                free_slots=list(free_slots.values()),
+            )
+            if not claimed:
+                return []
+            told = await tx.rows(
+                QUERIES["told_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
+            )
+            watches = await tx.rows(
+                QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
+            )
+        changes = {row["change_id"]: row for row in told}
+        known = {row["watch_id"]: watch_of(row) for row in watches}
+        return [
+            Attempt(
+                delivery_id=row["delivery_id"],
+                attempts=row["attempts"],
+                watch=known[row["watch_id"]],
+                event=_told(changes[row["change_id"]]),
+                create_time=changes[row["change_id"]]["create_time"],
+                until=until,
+            )
+            for row in claimed
+        ]
+
+    async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
+        """Return how many deliveries are due, MOST_COUNTED at most, and since when the oldest of them is."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+        return (0, None) if row is None else (row["count"], row["oldest_time"])
+
+    async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
+        """Give back deliveries whose attempts were broken off: another worker may try them at once."""
+        async with self._database.tenant(tenant_id) as tx:
+            await tx.execute(
+                QUERIES["release_deliveries"],
+                tenant_id=tenant_id,
+                at=at,
+                delivery_ids=[attempt.delivery_id for attempt in attempts],
+                attempts=[attempt.attempts for attempt in attempts],
+            )
+            for until in sorted({attempt.until for attempt in attempts if attempt.watch.is_failing}):
+                destinations = {attempt.watch.destination for attempt in attempts if attempt.until == until}
+                await tx.execute(
+                    QUERIES["release_probes"], tenant_id=tenant_id, at=at, until=until, destinations=list(destinations)
+                )
+
+    async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
+        """Say what came of attempts: when they are tried again, which are dead, which watches are switched off."""
+        by_watch: dict[UUID, list[Outcome]] = {}
+        by_destination: dict[tuple[str, datetime], list[bool]] = {}
+        async with self._database.tenant(tenant_id) as tx:
+            policy = await self._policies.of(tx, tenant_id)
+            destinations = {outcome.attempt.watch.destination for outcome in outcomes}
+            await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
+            for outcome in outcomes:
+                # What another worker tried since, as this took too long, is its own to count.
+                if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_finished(outcome, at)):
+                    watch = outcome.attempt.watch
+                    by_watch.setdefault(watch.watch_id, []).append(outcome)
+                    if outcome.is_healthy is not None:
+                        claimed = (watch.destination, outcome.attempt.until)
+                        by_destination.setdefault(claimed, []).append(outcome.is_healthy)
+            for (destination, until), results in sorted(by_destination.items()):
+                await tx.execute(
+                    QUERIES["count_destination"],
+                    tenant_id=tenant_id,
+                    destination=destination,
+                    answered=any(results),
+                    failed=results.count(False),
+                    until=until,
+                    at=at,
+                    threshold=DESTINATION_FAILURES,
+                    first_pause=FIRST_PAUSE,
+                    longest_pause=LONGEST_DESTINATION_PAUSE,
+                    # Spread, not secret.
+                    spread=spread(random.random()),  # noqa: S311
+                )
+            for watch_id, ended in sorted(by_watch.items()):
+                errors = [outcome.error for outcome in ended if outcome.error is not None]
+                row = await tx.row(
+                    QUERIES["count_attempt"],
+                    tenant_id=tenant_id,
+                    watch_id=watch_id,
+                    delivered=len(errors) < len(ended),
+                    failed=len(errors),
+                    last_error=errors[-1] if errors else None,
+                    most=policy.watch_max_failures,
+                    at=at,
+                )
+                if row is not None and row["is_disabled"]:
+                    await record_watch_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
+                await self._watches.rewrap(tx, tenant_id, watch_id)
+
+    async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove some of the deliveries that ended a week ago; return how many."""
+        async with self._database.tenant(tenant_id) as tx:
+            return await tx.execute(
+                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _KEPT, count=_REMOVED_AT_ONCE
+            )
+
+
+async def _queue_changes(
+    tx: Transaction,
+    tenant_id: UUID,
+    watches: Sequence[asyncpg.Record],
+    changes: Sequence[asyncpg.Record],
+    *,
+    at: datetime,
+) -> None:
+    """Queue for each of some watches, which have seen the same events, those of the next that it waits for."""
+    deliveries = [
+        {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
+        for row in watches
+        for change_id in await _chosen(tx, tenant_id, draft_of(row), changes, at=at)
+    ]
+    ids = new_ids(at, len(deliveries))
+    await tx.insert(
+        QUERIES["insert_deliveries"],
+        tenant_id,
+        [{"delivery_id": delivery_id, **values} for delivery_id, values in zip(ids, deliveries, strict=True)],
+    )
+    await tx.execute(
+        QUERIES["advance_watches"],
+        tenant_id=tenant_id,
+        watch_ids=[row["watch_id"] for row in watches],
+        transaction=changes[-1]["transaction"],
+        change_id=changes[-1]["change_id"],
+    )
+
+
+async def _chosen(
+    tx: Transaction, tenant_id: UUID, draft: WatchDraft, changes: Sequence[asyncpg.Record], *, at: datetime
+) -> list[UUID]:
+    """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
+    waited = [row for row in changes if draft.waits_for(row["event_type"])]
+    condition = filters.read(draft.condition)
+    if condition is None:
+        return [row["change_id"] for row in waited]
+    about = {row["change_id"]: UUID(row["entity_id"]) for row in waited if row["entity_type"] == "memory"}
+    memories = await rows.read(tx, tenant_id, list(set(about.values()))) if about else {}
+    visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
+    passing = {id_ for id_, memory in visible.items() if filters.holds(condition, fields_of(memory))}
+    return [change_id for change_id, memory_id in about.items() if memory_id in passing]
+
+
+def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
+    attempt = outcome.attempt
+    is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
+    state = "delivered" if outcome.error is None else "dead" if is_last else "waiting"
+    # Spread, not secret.
+    pause = pause_after(attempt.attempts, random.random())  # noqa: S311
+    return {
+        "delivery_id": attempt.delivery_id,
+        "attempts": attempt.attempts,
+        "state": state,
+        "next_time": at if is_last else at + pause,
+        "last_error": outcome.error,
+        "finish_time": at if is_last else None,
+    }
+
+
+def _told(row: asyncpg.Record) -> dict[str, object]:
+    payload = row["payload"]
+    return {
+        "event_type": row["event_type"],
+        "entity_type": row["entity_type"],
+        "entity_id": row["entity_id"],
+        "summary": row["summary"],
+        "payload": exact.loads(payload) if payload else {},
+    }

@@ -1,0 +1,221 @@
+"""Watches and the rules they obey: what they wait for, when a delivery is tried again, how it is signed. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein_kit import filters
+from skein_kit.errors import FieldInvalid
+from skein_kit.json_values import exact
+from skein_kit.rpc.well_known_types import masked
+from skein_memory.errors import EventTypeUnknown
+from skein_memory.events.model import ALIASES, TYPES, canonical
+from skein_memory.storable_text import must_be_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from skein.memory.v1 import watches_pb2 as pb
+    from skein_kit.identity.identity_token import Caller
+    from skein_memory.vault.encryption import WrappedKey
+
+EVERYTHING = "*"
+UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
+# Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
+FIRST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(hours=6)
+# A destination that failed so often in a row is left alone, at first for FIRST_PAUSE and at most for so long.
+DESTINATION_FAILURES = 3
+LONGEST_DESTINATION_PAUSE = timedelta(minutes=15)
+# A delivery that failed so often is dead: after a day and a half, some.
+MAX_ATTEMPTS = 12
+_GROWTH = 3
+# HTTP statuses.
+_TOO_MANY, _SERVER_ERROR = 429, 500
+_MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WatchDraft:
+    """What a caller says of a watch, checked."""
+
+    display_name: str
+    event_types: tuple[str, ...]
+    condition: str
+    webhook_url: str
+    is_active: bool
+
+    @classmethod
+    def of(cls, watch: pb.Watch, *, active: bool) -> Self:
+        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and what a bad condition is refused with."""
+        return cls(
+            display_name=watch.display_name,
+            event_types=tuple(sorted(watch.event_types)),
+            condition=watch.where.strip(),
+            webhook_url=watch.webhook_url,
+            is_active=active,
+        ).checked()
+
+    def changed(self, request: pb.UpdateWatchRequest) -> WatchDraft:
+        """Return it with the fields that the mask names, checked."""
+        given, fields = request.watch, masked(request.update_mask, UPDATABLE)
+        values: dict[str, object] = {}
+        if "display_name" in fields:
+            values["display_name"] = given.display_name
+        if "event_types" in fields:
+            values["event_types"] = tuple(sorted(given.event_types))
+        if "where" in fields:
+            values["condition"] = given.where.strip()
+        if "webhook_url" in fields:
+            values["webhook_url"] = given.webhook_url
+        if "active" in fields:
+            values["is_active"] = given.active
+        return replace(self, **values).checked()  # type: ignore[arg-type]  # Each of its field's type.
+
+    def checked(self) -> Self:
+        """Return it, or refuse it."""
+        lengths = (
+            ("display_name", len(self.display_name), _MAX_NAME),
+            ("event_types", len(self.event_types), _MAX_TYPES),
+            ("webhook_url", len(self.webhook_url), _MAX_URL),
+        )
+        wrong = [(name, f"must have 1 to {most}") for name, length, most in lengths if not 1 <= length <= most]
+        if len(self.condition) > _MAX_CONDITION:
+            wrong.append(("where", f"has more than {_MAX_CONDITION} characters"))
+        if wrong:
+            raise FieldInvalid(violations=wrong)
+        unknown = sorted(set(self.event_types) - TYPES - ALIASES.keys() - {EVERYTHING})
+        if unknown:
+            never = ", ".join(repr(name[:60]) for name in unknown[:2])
+            known = f"these do: {EVERYTHING} for all, {', '.join(sorted(TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {known}")])
+        must_be_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
+        filters.read(self.condition)
+        return self
+
+    def waits_for(self, event_type: str) -> bool:
+        """Say whether an event is of a type that is waited for."""
+        return EVERYTHING in self.event_types or event_type in map(canonical, self.event_types)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """A watch: what was said of it, and what became of its deliveries."""
+
+    watch_id: UUID
+    draft: WatchDraft
+    key: WrappedKey
+    failures: int
+    last_delivery_time: datetime | None
+    last_error: str | None
+    disable_time: datetime | None
+    # Host and port: what a back-off belongs to.
+    destination: str
+    # Failures in a row, of any watch with this destination.
+    destination_failures: int
+    # Nothing is sent before; None: the destination is not known to fail.
+    retry_time: datetime | None
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+    updated_by: str
+    # The applications' grants that made it, or changed it; it is switched off when one of them ends.
+    grant_ids: tuple[UUID, ...] = ()
+
+    @property
+    def is_failing(self) -> bool:
+        """Say whether the last attempt at the destination failed."""
+        return self.destination_failures > 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One delivery that is to be tried now."""
+
+    delivery_id: UUID
+    attempts: int
+    watch: Watch
+    event: Mapping[str, object]
+    create_time: datetime
+    # No other worker tries it before.
+    until: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What came of an attempt; no error: it was delivered."""
+
+    attempt: Attempt
+    error: str | None
+    # Whether the destination works; None: it was not tried.
+    is_healthy: bool | None
+
+
+def is_healthy(status: int | None) -> bool:
+    """Say whether an answer shows that its destination works; None: no answer came.
+
+    What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
+    """
+    return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
+
+
+def makers_after(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
+    """Return the grants that a watch ends with once a caller changed it.
+
+    A person who makes it active takes it over; anyone else adds the grants that they call with.
+    """
+    activates = "active" in masked(request.update_mask, UPDATABLE) and request.watch.active
+    is_person = by.account_id is not None and not by.client_id
+    return [] if activates and is_person else sorted({*before, *by.grant_ids})
+
+
+def pause_after(attempts: int, chance: float) -> timedelta:
+    """Return how long to wait after so many failed attempts; `chance`, 0 to 1, spreads those that failed together.
+
+    Exponential back-off with full jitter, of which at least a fifth is waited.
+    """
+    longest: timedelta = min(LONGEST_PAUSE, FIRST_PAUSE * _GROWTH ** min(attempts - 1, 20))
+    return longest * spread(chance)
+
+
+def spread(chance: float) -> float:
+    """Return which part of a pause is waited, for a chance of 0 to 1."""
+    return 0.2 + 0.8 * chance
+
+
+def secret_text(key: bytes) -> str:
+    """Return a key as Standard Webhooks writes it."""
+    return f"whsec_{base64.b64encode(key).decode('ascii')}"
+
+
+def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
+    """Return what is sent of an event."""
+    told = {
+        "type": event["event_type"],
+        "timestamp": create_time.isoformat(),
+        "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
+    }
+    return exact.dumps(told, ensure_ascii=True).encode()
+
+
+def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
+    """Sign a body as Standard Webhooks 1.0 says: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
+    signed = f"{webhook_id}.{timestamp}.".encode() + body
+    return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode('ascii')}"
+
+
+def headers_of(key: bytes, delivery_id: UUID, body: bytes, at: datetime) -> dict[str, str]:
+    """Return what a receiver knows a delivery by."""
+    timestamp = int(at.timestamp())
+    return {
+        "webhook-id": str(delivery_id),
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signature_of(key, str(delivery_id), timestamp, body),
+    }

@@ -1,0 +1,202 @@
+"""Watches: each RPC reads its request, makes one call, and replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import watches_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.idempotency.store import Once
+from skein_kit.ids import now, parse_id
+from skein_kit.rpc.pagination import fitting, page_size, write_token
+from skein_kit.rpc.well_known_types import time
+from skein_memory.memories.model import speaking_of
+from skein_memory.page_token import place_of
+from skein_memory.parts import Rpcs
+from skein_memory.vault.encryption import TenantKey
+from skein_memory.webhooks.model import Watch, WatchDraft, makers_after, secret_text
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_STATES = {number: name.removeprefix("DELIVERY_STATE_").lower() for name, number in pb.DeliveryState.items() if number}
+_DEFAULT_DELIVERIES = 100
+
+
+class WatchRpcs(Rpcs):
+    """Making and reading watches and their deliveries."""
+
+    async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
+        who, at = caller(context), now()
+        with speaking_of("watch"):
+            draft = WatchDraft.of(request.watch, active=True)
+        self._parts.delivering.must_take(draft.webhook_url)
+        key = TenantKey.new(at)
+        stored = await self._parts.watches.create_watch(
+            who.tenant(),
+            Once.of(who, request),
+            draft,
+            key,
+            lambda watch: pb.CreateWatchResponse(watch=_watch(watch)),
+            grant_ids=who.grant_ids,
+            at=at,
+        )
+        if isinstance(stored, bytes):
+            return pb.CreateWatchResponse.FromString(stored)
+        stored.secret = secret_text(key.secret)
+        return stored
+
+    async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
+        watch = await self._parts.watches.get_watch(caller(context).tenant(), UUID(request.watch_id))
+        return pb.GetWatchResponse(watch=_watch(watch))
+
+    async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
+        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        found = await self._parts.watches.list_watches(tenant_id, before=place_of(request, tenant_id), count=size + 1)
+        page = fitting(_watch(watch) for watch in found[:size])
+        more = len(found) > len(page)
+        return pb.ListWatchesResponse(
+            watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
+        )
+
+    async def UpdateWatch(self, request: pb.UpdateWatchRequest, context: Context) -> pb.UpdateWatchResponse:
+        who, watch_id = caller(context), parse_id(request.watch.watch_id)
+        if watch_id is None:
+            raise FieldInvalid(violations=[("watch.watch_id", "must name the watch")])
+        if not request.update_mask.paths:
+            raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
+
+        def change(draft: WatchDraft) -> WatchDraft:
+            with speaking_of("watch"):
+                changed = draft.changed(request)
+            self._parts.delivering.must_take(changed.webhook_url)
+            return changed
+
+        stored = await self._parts.watches.update_watch(
+            who.tenant(),
+            Once.of(who, request),
+            watch_id,
+            change,
+            lambda watch: pb.UpdateWatchResponse(watch=_watch(watch)),
+            makers=lambda before: makers_after(before, request, who),
+            revision=request.watch.revision,
+            at=now(),
+        )
+        return pb.UpdateWatchResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
+        who, response = caller(context), pb.DeleteWatchResponse()
+        await self._parts.watches.delete_watch(
+            who.tenant(), Once.of(who, request), UUID(request.watch_id), response, at=now()
+        )
+        return response
+
+    async def RotateWatchSecret(
+        self, request: pb.RotateWatchSecretRequest, context: Context
+    ) -> pb.RotateWatchSecretResponse:
+        who, at = caller(context), now()
+        key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
+        stored = await self._parts.watches.rekey_watch(
+            who.tenant(),
+            Once.of(who, request),
+            key,
+            lambda watch: pb.RotateWatchSecretResponse(watch=_watch(watch)),
+            at=at,
+        )
+        if isinstance(stored, bytes):
+            return pb.RotateWatchSecretResponse.FromString(stored)
+        stored.secret = secret_text(key.secret)
+        return stored
+
+    async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
+        tenant_id = caller(context).tenant()
+        watch = await self._parts.watches.get_watch(tenant_id, UUID(request.watch_id))
+        error = await self._parts.delivering.test(tenant_id, watch)
+        return pb.TestWatchResponse(delivered=error is None, error=error or "")
+
+    async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
+        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        rows = await self._parts.deliveries.list_deliveries(
+            tenant_id,
+            UUID(request.watch_id),
+            state=_STATES.get(request.state),
+            before=place_of(request, tenant_id),
+            count=size + 1,
+        )
+        page = fitting(_delivery(row) for row in rows[:size])
+        more = len(rows) > len(page)
+        return pb.ListDeliveriesResponse(
+            deliveries=page, next_page_token=write_token([page[-1].delivery_id], tenant_id, request) if more else ""
+        )
+
+    async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
+        who = caller(context)
+        stored = await self._parts.deliveries.retry_delivery(
+            who.tenant(),
+            Once.of(who, request),
+            UUID(request.delivery_id),
+            lambda row: pb.RetryDeliveryResponse(delivery=_delivery(row)),
+            at=now(),
+        )
+        return pb.RetryDeliveryResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+
+class DeliverRpcs(Rpcs):
+    """Telling watches, for the worker."""
+
+    async def DeliverWebhooks(
+        self, request: memory_pb2.DeliverWebhooksRequest, context: Context
+    ) -> memory_pb2.DeliverWebhooksResponse:
+        done = await self._parts.delivering.deliver(
+            caller(context).tenant(),
+            request.limit or _DEFAULT_DELIVERIES,
+            seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
+        )
+        return memory_pb2.DeliverWebhooksResponse(
+            delivered_count=done.delivered,
+            failed_count=done.failed,
+            more=done.more,
+            active=done.active,
+            due_count=done.due,
+            oldest_due_time=time(done.oldest_due),
+        )
+
+
+def _watch(watch: Watch) -> pb.Watch:
+    draft = watch.draft
+    return pb.Watch(
+        watch_id=str(watch.watch_id),
+        display_name=draft.display_name,
+        event_types=draft.event_types,
+        where=draft.condition,
+        webhook_url=draft.webhook_url,
+        active=draft.is_active,
+        consecutive_failures=watch.failures,
+        last_delivery_time=time(watch.last_delivery_time),
+        last_error=watch.last_error or "",
+        disable_time=time(watch.disable_time),
+        retry_time=time(watch.retry_time),
+        revision=watch.revision,
+        create_time=time(watch.create_time),
+        update_time=time(watch.update_time),
+        created_by=watch.created_by,
+        updated_by=watch.updated_by,
+        grant_ids=[str(grant_id) for grant_id in watch.grant_ids],
+    )
+
+
+def _delivery(row: asyncpg.Record) -> pb.Delivery:
+    return pb.Delivery(
+        delivery_id=str(row["delivery_id"]),
+        watch_id=str(row["watch_id"]),
+        change_id=str(row["change_id"]),
+        state=f"DELIVERY_STATE_{row['state'].upper()}",
+        attempts=row["attempts"],
+        next_time=time(row["next_time"]) if row["state"] == "waiting" else None,
+        last_error=row["last_error"] or "",
+        create_time=time(row["create_time"]),
+        finish_time=time(row["finish_time"]),
+    )

@@ -1,0 +1,290 @@
+"""Telling watches what happened: signed requests to addresses that are judged first. No SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter
+
+from skein_kit.errors import FieldInvalid
+from skein_kit.ids import new_id, now
+from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.telemetry import logs
+from skein_memory.errors import SecretSealed
+from skein_memory.events.stream import TOLD
+from skein_memory.webhooks.concurrency import WebhookSlots
+from skein_memory.webhooks.model import Outcome, body_of, headers_of, is_healthy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.outbound.fetch import Outbound
+    from skein_memory.webhooks.delivery_store import DeliveryStore
+    from skein_memory.webhooks.model import Attempt, Watch
+
+DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a webhook.", ["outcome"])
+TIMEOUT_SECONDS = 10.0
+# A call waits no longer than this for attempts: the worker waits for a minute.
+_CALL_SECONDS = 30.0
+# When the process stops, receivers get so long for their answers.
+DRAIN_SECONDS = 2.0
+
+log = logs.get("memory")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delivered:
+    """How many attempts reached their receivers and how many failed, whether more is due, and whether anybody waits."""
+
+    delivered: int
+    failed: int
+    more: bool
+    active: bool
+    # Deliveries that are due and were not tried, and since when the oldest of them is.
+    due: int
+    oldest_due: datetime | None
+
+
+class Delivering:
+    """Sends what is due. Each tenant has one run at a time in a process; calls start it and need not wait for it."""
+
+    def __init__(self, store: DeliveryStore, key_of: Callable[[UUID, Watch], bytes], outbound: Outbound) -> None:
+        """Claim from `store`, sign with the key that `key_of` returns, send through `outbound`."""
+        self._store = store
+        self._key_of = key_of
+        self._outbound = outbound
+        self._slots = WebhookSlots()
+        self._runs: dict[UUID, _Run] = {}
+        self._is_stopping = False
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Delivering]:
+        """Send while the block runs; then wait shortly, break off the rest and give it back."""
+        try:
+            yield self
+        finally:
+            self._is_stopping = True
+            tasks = [run.stop() for run in self._runs.values()]
+            if tasks:
+                await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def must_take(self, url: str) -> None:
+        """Refuse a webhook that nothing could ever be sent to. Raises FieldInvalid."""
+        try:
+            self._outbound.must_take(url)
+        except OutboundRefused:
+            raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
+
+    async def deliver(self, tenant_id: UUID, limit: int, *, seconds: float | None = None) -> Delivered:
+        """Queue what happened, and try up to `limit` deliveries that are due.
+
+        Waits up to `seconds` for attempts, None: until all have ended, for half a minute at most. Attempts go on
+        without the call. A receiver that hangs holds up nothing but its own share of the slots.
+        """
+        queued = await self._store.queue(tenant_id, at=now())
+        if not queued.is_watched:
+            return Delivered(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
+        run = self._runs.get(tenant_id)
+        if queued.due and not self._is_stopping:
+            run = run or self._started(tenant_id)
+            run.extend(limit)
+        delivered = failed = 0
+        due, oldest, more = queued.due, queued.oldest_due, queued.more
+        if run is not None and seconds != 0:
+            before = run.delivered, run.failed
+            await asyncio.wait({run.task}, timeout=_CALL_SECONDS if seconds is None else min(seconds, _CALL_SECONDS))
+            delivered, failed = run.delivered - before[0], run.failed - before[1]
+            due, oldest = await self._store.due(tenant_id, at=now())
+            more = more or due > 0
+        return Delivered(delivered=delivered, failed=failed, more=more, active=True, due=due, oldest_due=oldest)
+
+    def _started(self, tenant_id: UUID) -> _Run:
+        run = self._runs[tenant_id] = _Run(self._store, self._slots, self._tried, tenant_id)
+        # It is not the work of the call that came first: it outlives that call.
+        run.task = asyncio.create_task(self._run(tenant_id, run), context=contextvars.Context())
+        return run
+
+    async def _run(self, tenant_id: UUID, run: _Run) -> None:
+        try:
+            await run.run()
+        except Exception as error:  # noqa: BLE001 - what it has claimed is tried again when the lease ends.
+            log.warning("webhooks_interrupted", tenant_id=str(tenant_id), error=type(error).__name__)
+        finally:
+            del self._runs[tenant_id]
+
+    async def _tried(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
+        body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
+        error, healthy = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
+        if error is None:
+            TOLD.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
+        return Outcome(attempt=attempt, error=error, is_healthy=healthy)
+
+    async def test(self, tenant_id: UUID, watch: Watch) -> str | None:
+        """Send an event that never happened; return what went wrong, None for nothing."""
+        if not self._slots.free_by_destination(tenant_id).get(watch.destination, 1) or not self._slots.reserve(
+            tenant_id, 1
+        ):
+            return "busy"
+        self._slots.begin(tenant_id, watch)
+        try:
+            at = now()
+            event = {
+                "event_type": "test",
+                "entity_type": "watch",
+                "entity_id": str(watch.watch_id),
+                "summary": "a test of the watch",
+                "payload": {},
+            }
+            error, _ = await self._send(tenant_id, watch, new_id(at), body_of(watch.watch_id, event, at))
+            return error
+        finally:
+            self._slots.end(tenant_id, watch)
+
+    async def _send(
+        self, tenant_id: UUID, watch: Watch, delivery_id: UUID, body: bytes
+    ) -> tuple[str | None, bool | None]:
+        """Return what went wrong, None for nothing, and whether the destination works, None when it was not tried."""
+        try:
+            headers = headers_of(self._key_of(tenant_id, watch), delivery_id, body, now())
+            await self._outbound.send(
+                watch.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
+            )
+        except OutboundRefused as refused:
+            DELIVERIES.labels("failed").inc()
+            return str(refused), is_healthy(refused.status)
+        except SecretSealed:
+            DELIVERIES.labels("failed").inc()
+            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            return "key", None
+        except Exception as error:
+            DELIVERIES.labels("failed").inc()
+            log.exception("webhook_failed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            return f"fault {type(error).__name__}", None
+        DELIVERIES.labels("delivered").inc()
+        return None, True
+
+
+class _Run:
+    """Claims what is due of one tenant and tries it, until nothing is left or `limit` attempts have begun."""
+
+    task: asyncio.Task[None]
+
+    def __init__(
+        self,
+        store: DeliveryStore,
+        slots: WebhookSlots,
+        try_delivery: Callable[[UUID, Attempt], Coroutine[object, object, Outcome]],
+        tenant_id: UUID,
+    ) -> None:
+        self._store = store
+        self._slots = slots
+        self._try = try_delivery
+        self._tenant_id = tenant_id
+        self._limit = 0
+        # More may be due, or may begin, than at the last look.
+        self._news = asyncio.Event()
+        self._attempts: dict[asyncio.Task[Outcome], Attempt] = {}
+        self._is_stopping = False
+        self.delivered = self.failed = 0
+
+    def extend(self, limit: int) -> None:
+        """Look for deliveries again, and begin up to `limit` from now on."""
+        self._limit = max(self._limit, limit)
+        self._news.set()
+
+    def stop(self) -> asyncio.Task[None]:
+        """Begin no more attempts; return the task that ends when those at work have ended."""
+        self._is_stopping = True
+        self._news.set()
+        return self.task
+
+    async def run(self) -> None:
+        """Claim and try until there is nothing to wait for; what is broken off is given back."""
+        try:
+            while self._attempts or self._news.is_set():
+                self._news.clear()
+                await self._claim()
+                outcomes = await self._ended()
+                if outcomes:
+                    await self._finish(outcomes)
+                    # There is room again.
+                    self._news.set()
+        finally:
+            await self._give_back()
+
+    async def _claim(self) -> None:
+        """Begin as many attempts as are due and fit."""
+        if self._is_stopping:
+            return
+        slots, tenant_id = self._slots, self._tenant_id
+        count = unused = slots.reserve(tenant_id, self._limit)
+        if not count:
+            return
+        try:
+            attempts = await self._store.claim(
+                tenant_id,
+                at=now(),
+                count=count,
+                failing_destinations=slots.free_for_failing(tenant_id),
+                free_slots=slots.free_by_destination(tenant_id),
+            )
+            unused -= len(attempts)
+        finally:
+            slots.release(tenant_id, unused)
+        self._limit -= len(attempts)
+        for attempt in attempts:
+            slots.begin(tenant_id, attempt.watch)
+            task = asyncio.create_task(self._try(tenant_id, attempt))
+            self._attempts[task] = attempt
+            task.add_done_callback(functools.partial(self._end, attempt.watch))
+
+    def _end(self, watch: Watch, _task: object) -> None:
+        self._slots.end(self._tenant_id, watch)
+
+    async def _ended(self) -> list[Outcome]:
+        """Wait until an attempt ends or there is news; return what came of those that have ended."""
+        if not self._attempts:
+            return []
+        news = asyncio.create_task(self._news.wait())
+        try:
+            await asyncio.wait({news, *self._attempts}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+        return self._take_ended()
+
+    def _take_ended(self) -> list[Outcome]:
+        ended = [task for task in self._attempts if task.done()]
+        for task in ended:
+            del self._attempts[task]
+        return [task.result() for task in ended]
+
+    async def _finish(self, outcomes: list[Outcome]) -> None:
+        await self._store.finish(self._tenant_id, outcomes, at=now())
+        failed = sum(outcome.error is not None for outcome in outcomes)
+        self.failed += failed
+        self.delivered += len(outcomes) - failed
+
+    async def _give_back(self) -> None:
+        """Break off the attempts that are still at work, and let another worker try them."""
+        if not self._attempts:
+            return
+        for task in self._attempts:
+            task.cancel()
+        await asyncio.wait(self._attempts)
+        broken_off = [attempt for task, attempt in self._attempts.items() if task.cancelled()]
+        outcomes = [task.result() for task in self._attempts if not task.cancelled() and task.exception() is None]
+        self._attempts.clear()
+        if outcomes:
+            await self._finish(outcomes)
+        if broken_off:
+            await self._store.release(self._tenant_id, broken_off, at=now())

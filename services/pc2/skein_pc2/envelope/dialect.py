@@ -1,0 +1,77 @@
+"""The envelope: which action a message asks for, and how it is told what came of it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from skein_pc2.envelope import memories, memory_lists, search, sessions
+from skein_pc2.envelope.request import Request
+from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, Rejected
+from skein_pc2.protocol.frames import Frames, Malformed, Message, timestamp
+from skein_pc2.protocol.work_queue import Turns
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skein_pc2.envelope.background_deletion import BackgroundDeletions
+    from skein_pc2.envelope.request import Action
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.protocol.health import Health
+
+SEARCH = "search"
+
+
+class Orchestrator:
+    """Answers every action of the Memory Orchestrator."""
+
+    def __init__(self, api: Api, health: Health, deletions: BackgroundDeletions, *, at_once: int) -> None:
+        """Work on so many requests at the same time; others wait for their turn, health never does."""
+        self._health = health
+        self._turns = Turns(at_once)
+        self._actions: dict[str, Action] = {
+            **memories.Memories(api).actions(),
+            **memory_lists.Lists(api, deletions).actions(),
+            **sessions.Talks(api).actions(),
+            SEARCH: search.Searching(api).search,
+        }
+
+    async def answer(self, frames: Frames, *, deadline: float) -> Message:
+        try:
+            message = frames.parsed()
+        except Malformed as malformed:
+            return self.refused(INVALID_REQUEST, str(malformed))
+        if is_health(message):
+            return self._health.document()
+        if is_health_by_type(message):
+            return answer_by_type(self._health.document())
+        given = message.get("request_id")
+        envelope: Message = {
+            "action": message.get("action", ""),
+            "request_id": given if given is not None else f"req-{secrets.token_hex(8)}",
+        }
+        try:
+            request = Request.of(message, request_id=str(envelope["request_id"]), deadline=deadline)
+            data = await self._done(request)
+        except Rejected as no:
+            error = {"code": no.code, "message": no.message, "details": no.details}
+            return {"status": "error", **envelope, "error": error, "timestamp": timestamp()}
+        return {"status": "success", **envelope, "data": data, "timestamp": timestamp()}
+
+    def refused(self, code: str, text: str) -> Message:
+        return {
+            "status": "error",
+            "action": "",
+            "request_id": f"req-{secrets.token_hex(8)}",
+            "error": {"code": code, "message": text, "details": {}},
+            "timestamp": timestamp(),
+        }
+
+    async def _done(self, request: Request) -> dict[str, Any]:
+        action = self._actions.get(request.action)
+        if action is None:
+            text = f"Unknown action: {request.action}"
+            raise Rejected(INVALID_REQUEST, text)
+        transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
+        return await self._turns.do(request, lambda: action(request), name=request.action, transient=transient)

@@ -1,0 +1,238 @@
+"""Many memories at a time: read in pages, deleted, summarized. Each request looks at a bounded number of them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, Turn, extract
+from skein_pc2.envelope import convert as wire
+from skein_pc2.envelope.pagination import MOST_SORTED, Page, kept, matches
+from skein_pc2.protocol.errors import STORAGE_ERROR, Rejected
+from skein_pc2.protocol.fields import invalid, mapping, moment
+from skein_pc2.protocol.frames import timestamp
+
+if TYPE_CHECKING:
+    from skein_pc2.envelope.background_deletion import BackgroundDeletions
+    from skein_pc2.envelope.request import Action, Request
+    from skein_pc2.gateway_api.client import Api
+
+# Answers of BatchGetMemories that one request waits for; each is up to 4 MiB.
+_MOST_ANSWERS = 20
+_LISTED = 1000
+# Memories that are deleted together, all or none: few enough for a busy machine to have time for them.
+PORTION = 50
+# Portions that one request deletes, and what of its time is kept to tell of them.
+MOST_PORTIONS = 200
+_MARGIN_SECONDS = 0.2
+_MOST_SUMMARIZED = 500
+_BULK_CONDITIONS = frozenset({"memory_type", "memory_types", "older_than", "tags", "time_range"})
+
+
+@dataclass(kw_only=True, slots=True)
+class _Found:
+    """What a list brought."""
+
+    memories: list[pb.Memory]
+    # Some that match were not looked at.
+    has_more: bool
+    # Of a page: how many came before it, and how many pass altogether where that was counted.
+    skipped: int = 0
+    total: int | None = None
+
+
+class Lists:
+    """Does with many memories what each request asks."""
+
+    def __init__(self, api: Api, deletions: BackgroundDeletions) -> None:
+        self._api = api
+        self._deletions = deletions
+
+    def actions(self) -> dict[str, Action]:
+        """Return what it does, by the names of the protocol."""
+        return {"batch_read": self._batch_read, "bulk_delete": self._bulk_delete, "summarize": self._summarize}
+
+    async def _batch_read(self, request: Request) -> dict[str, Any]:
+        """Read the memories of a session that are named, or a page of those that pass a filter.
+
+        `total_count` is how many of the session pass; where that is not counted, how many are known to be there.
+        """
+        page = Page.of(request.payload, session_id=request.scope())
+        found = await (self._named(page, request) if page.memory_ids else self._filtered(page, request))
+        shown = kept(found.memories[: page.limit])
+        has_more = found.has_more or len(found.memories) > len(shown)
+        return {
+            "memories": [wire.data(memory) for memory in shown],
+            "total_count": found.skipped + len(found.memories) if found.total is None else found.total,
+            "page_info": {
+                # What it came to: an answer has room for some megabytes.
+                "limit": page.limit if len(shown) == min(page.limit, len(found.memories)) else len(shown),
+                "offset": page.offset,
+                "has_more": has_more,
+            },
+        }
+
+    async def _named(self, page: Page, request: Request) -> _Found:
+        wanted, found = page.memory_ids, []
+        for _ in range(_MOST_ANSWERS):
+            call = pb.BatchGetMemoriesRequest(memory_ids=wanted)
+            response = await self._api.call(self._api.memories.BatchGetMemories, call, request)
+            found += [memory for memory in response.memories if matches(memory, page.filter)]
+            wanted = list(response.deferred)
+            if not wanted:
+                break
+        else:
+            text = "The memories are too large to be read together; ask for fewer at a time"
+            raise Rejected(STORAGE_ERROR, text)
+        return _Found(memories=found, has_more=False)
+
+    async def _filtered(self, page: Page, request: Request) -> _Found:
+        if page.order_by:
+            # One more than is shown tells whether there are more.
+            most = page.offset + page.limit + 1
+            found = await self._listed(page.filter, most, request, order_by=page.order_by, is_counted=True)
+        else:
+            found = await self._listed(page.filter, MOST_SORTED, request)
+            if found.has_more:
+                raise invalid(
+                    "filter.sort", f"has no index: it takes a filter that at most {MOST_SORTED} memories pass"
+                )
+            found.memories.sort(key=page.key, reverse=page.is_descending)
+        skipped = min(page.offset, len(found.memories))
+        return replace(found, memories=found.memories[skipped:], skipped=skipped)
+
+    async def _listed(
+        self,
+        condition: pb.MemoryFilter,
+        most: int,
+        request: Request,
+        *,
+        order_by: str = "create_time desc",
+        most_characters: float = math.inf,
+        is_counted: bool = False,
+    ) -> _Found:
+        """Return up to `most` memories that pass a filter, and no more pages once they say so much."""
+        call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, show_total_size=is_counted)
+        found: list[pb.Memory] = []
+        total: int | None = None
+        characters = 0
+        while True:
+            call.page_size = min(_LISTED, most - len(found))
+            response = await self._api.call(self._api.memories.ListMemories, call, request)
+            if response.HasField("total_size"):
+                total = response.total_size
+            found += response.memories
+            characters += sum(len(memory.content) for memory in response.memories)
+            call.page_token = response.next_page_token
+            if not call.page_token or len(found) >= most or characters >= most_characters:
+                return _Found(memories=found, has_more=bool(call.page_token), total=total)
+
+    async def _bulk_delete(self, request: Request) -> dict[str, Any]:
+        """Delete what of a session passes a filter.
+
+        What there is no time for is deleted in the background, but for what is stored meanwhile; `has_more` says so.
+        """
+        received_at = datetime.now(UTC)
+        session_id = request.scope()
+        given = mapping(request.payload.get("filter"), "filter")
+        condition, applied = _bulk_filter(given, session_id=session_id)
+        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=PORTION)
+        # What was deleted is told, also when there is no time for the rest.
+        ends = replace(request, deadline=request.deadline - _MARGIN_SECONDS)
+        count = 0
+        for portion in range(MOST_PORTIONS):
+            if request.repeat_id:
+                call.request_id = f"{request.repeat_id}-{portion}"
+            try:
+                response = await self._api.call(self._api.memories.ForgetMemories, call, ends)
+            except aio.AioRpcError as error:
+                if not portion or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise
+                break
+            count += len(response.memory_ids)
+            call.page_token = response.next_page_token
+            if not call.page_token:
+                break
+        has_more = bool(call.page_token)
+        if has_more:
+            _limit_to_before(condition, received_at)
+            self._deletions.submit(self._api, pb.MemorySelection(filter=condition), page_size=PORTION)
+        return {"deleted_count": count, "filter_applied": applied, "has_more": has_more}
+
+    async def _summarize(self, request: Request) -> dict[str, Any]:
+        """Tell what the newest memories that pass a filter say, in their own most telling sentences."""
+        condition = wire.condition(request.payload, "payload", session_id=request.scope())
+        if not condition.types:
+            raise invalid("memory_type", "is needed, such as conversation")
+        found = await self._listed(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
+        said = _within(found.memories, MAX_READ_CHARACTERS)
+        turns = [Turn(speaker="", text=memory.content) for memory in reversed(said)]
+        summary = await asyncio.to_thread(extract, turns)
+        if not summary and said:
+            # Nothing in it is a sentence.
+            summary = said[0].content[:DEFAULT_CHARACTERS]
+        span = mapping(request.payload.get("time_range"), "time_range")
+        ends = {"start": said[-1], "end": said[0]} if said else {}
+        return {
+            "summary": summary,
+            "memory_count": len(said),
+            "time_range": {
+                name: timestamp(moment(span[name], f"time_range.{name}"))
+                if span.get(name) is not None
+                else wire.time_of(ends[name], "create_time")
+                if name in ends
+                else None
+                for name in ("start", "end")
+            },
+            "has_more": found.has_more or len(said) < len(found.memories),
+        }
+
+
+def _bulk_filter(given: dict[str, Any], *, session_id: str) -> tuple[pb.MemoryFilter, dict[str, Any]]:
+    """Read what is to be deleted, and how it was understood. A condition that is not known would delete too much."""
+    unknown = sorted(given.keys() - _BULK_CONDITIONS)
+    if unknown:
+        raise invalid(f"filter.{unknown[0][:100]}", "is not known here; nothing was deleted")
+    condition = wire.condition(given, "filter", session_id=session_id)
+    applied: dict[str, Any] = {}
+    if condition.types:
+        name = "memory_type" if len(condition.types) == 1 else "memory_types"
+        applied[name] = condition.types[0] if len(condition.types) == 1 else list(condition.types)
+    if condition.tags_any:
+        applied["tags"] = list(condition.tags_any)
+    if given.get("older_than") is not None:
+        before = moment(given["older_than"], "filter.older_than")
+        _limit_to_before(condition, before)
+        applied["older_than"] = timestamp(before)
+    span = mapping(given.get("time_range"), "filter.time_range")
+    if any(span.get(name) is not None for name in ("start", "end")):
+        applied["time_range"] = {
+            name: timestamp(moment(span[name], f"filter.time_range.{name}"))
+            for name in ("start", "end")
+            if span.get(name) is not None
+        }
+    if not applied:
+        raise invalid("filter", "is needed: memory_type, older_than, tags or time_range; nothing was deleted")
+    return condition, applied
+
+
+def _limit_to_before(condition: pb.MemoryFilter, end: datetime) -> None:
+    """Let only memories pass that were created before a time."""
+    if not condition.HasField("end_time") or end < condition.end_time.ToDatetime(tzinfo=UTC):
+        condition.end_time.FromDatetime(end)
+
+
+def _within(memories: list[pb.Memory], characters: int) -> list[pb.Memory]:
+    """Return the first ones that say no more than so many characters together, one at least."""
+    for count, memory in enumerate(memories):
+        characters -= len(memory.content)
+        if characters < 0:
+            return memories[: max(1, count)]
+    return memories

@@ -1,0 +1,116 @@
+"""What a request for many memories asks for: which, in what order, from where on. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.envelope import convert as wire
+from skein_pc2.protocol.fields import invalid, mapping, texts, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Orders without an index are made of the whole, as long as that is no more than this.
+MOST_SORTED = 1000
+_MOST_IDS = 1000
+_DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
+# What comes before a page is read to be passed over.
+_HIGHEST_OFFSET = 1000
+_ANSWER_BYTES = 3 * 1024 * 1024
+_DESCENDING = {"desc": True, "descending": True, "asc": False, "ascending": False}
+_FIELDS = {
+    "created_at": "create_time",
+    "updated_at": "update_time",
+    "priority": "importance",
+}
+_INDEXED = frozenset({"create_time desc", "create_time", "update_time desc", "importance desc"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """The payload of `batch_read`."""
+
+    memory_ids: list[str]
+    filter: pb.MemoryFilter
+    limit: int
+    offset: int
+    column: str
+    is_descending: bool
+
+    @classmethod
+    def of(cls, payload: Mapping[str, Any], *, session_id: str) -> Page:
+        """Read it. Memories that are named all come, as they are named; clients send limit and order all the same.
+
+        Raises Rejected.
+        """
+        filters = mapping(payload.get("filter"), "filter")
+        memory_ids = texts(payload.get("memory_ids"), "memory_ids")
+        if len(memory_ids) > _MOST_IDS:
+            raise invalid("memory_ids", f"are at most {_MOST_IDS}")
+        if payload.get("memory_ids") == [] and not filters:
+            raise invalid("memory_ids", "names no memory, and there is no filter")
+        limit = whole(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
+        offset = whole(filters.get("offset"), "filter.offset", default=0, least=0)
+        if offset > _HIGHEST_OFFSET:
+            rule = f"is at most {_HIGHEST_OFFSET}; narrow the time_range to go further"
+            raise invalid("filter.offset", rule)
+        column, is_descending = _order(filters.get("sort"))
+        return cls(
+            memory_ids=memory_ids,
+            filter=wire.condition(filters, "filter", session_id=session_id),
+            limit=len(memory_ids) or min(limit, _HIGHEST_LIMIT),
+            offset=0 if memory_ids else offset,
+            column=column,
+            is_descending=is_descending,
+        )
+
+    @property
+    def order_by(self) -> str:
+        """The order as ListMemories knows it; empty for one that it does not have."""
+        name = f"{self.column} desc" if self.is_descending else self.column
+        return name if name in _INDEXED else ""
+
+    def key(self, memory: pb.Memory) -> Any:
+        """Return by what memories are put in order."""
+        return memory.importance if self.column == "importance" else getattr(memory, self.column).ToNanoseconds()
+
+
+def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
+    """Say whether a memory passes the conditions that `wire.condition` reads."""
+    if condition.session_id and memory.session_id != condition.session_id:
+        return False
+    if condition.types and memory.type not in condition.types:
+        return False
+    if condition.tags_any and not set(condition.tags_any) & set(memory.tags):
+        return False
+    created = memory.create_time.ToDatetime(tzinfo=UTC)
+    if condition.HasField("start_time") and created < condition.start_time.ToDatetime(tzinfo=UTC):
+        return False
+    return not condition.HasField("end_time") or created < condition.end_time.ToDatetime(tzinfo=UTC)
+
+
+def kept(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
+    """Return those for which one answer has room, one at least."""
+    found: list[pb.Memory] = []
+    size = 0
+    for memory in memories:
+        size += memory.ByteSize()
+        if found and size > _ANSWER_BYTES:
+            break
+        found.append(memory)
+    return found
+
+
+def _order(sort: object) -> tuple[str, bool]:
+    if isinstance(sort, str):
+        sort = {"field": sort}
+    asked = mapping(sort, "filter.sort")
+    field, order = asked.get("field") or "created_at", asked.get("order") or "desc"
+    if not isinstance(field, str) or field not in _FIELDS:
+        raise invalid("filter.sort.field", f"is one of {', '.join(_FIELDS)}")
+    if not isinstance(order, str) or order.lower() not in _DESCENDING:
+        raise invalid("filter.sort.order", "is asc or desc")
+    return _FIELDS[field], _DESCENDING[order.lower()]

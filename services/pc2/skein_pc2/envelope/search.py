@@ -1,0 +1,101 @@
+"""Search: by meaning, by words, or by both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skein.recall.v1 import recall_pb2
+from skein_pc2.envelope import convert as wire
+from skein_pc2.protocol.fields import invalid, mapping, needed, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_pc2.envelope.request import Request
+    from skein_pc2.gateway_api.client import Api
+
+SEMANTIC, KEYWORD, HYBRID = "semantic", "keyword", "hybrid"
+
+_DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
+_DEFAULT_MIN_SIMILARITY = 0.7
+# Signals are fused before the best are taken, so a search that picks its own of them takes more.
+_CANDIDATES = 50
+_MODES = {
+    SEMANTIC: recall_pb2.SEARCH_MODE_SEMANTIC,
+    KEYWORD: recall_pb2.SEARCH_MODE_KEYWORD,
+    HYBRID: recall_pb2.SEARCH_MODE_HYBRID,
+}
+
+
+class Searching:
+    """Finds memories."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def search(self, request: Request) -> dict[str, Any]:
+        """Find the memories of a session that answer a query best."""
+        search = Search(request.payload, session_id=request.scope())
+        response = await self._api.call(self._api.index.Recall, search.request(), request)
+        results = search.results(response)
+        return {
+            "results": results,
+            "total_count": len(results),
+            "search_metadata": {
+                "search_type": search.type,
+                "embedding_model": response.model,
+                "query_embedding_dimension": await self._api.dimensions(response.model, request),
+            },
+        }
+
+
+class Search:
+    """The payload of `search`."""
+
+    def __init__(self, payload: Mapping[str, Any], *, session_id: str) -> None:
+        self._query = needed(payload, "query")
+        filters = mapping(payload.get("filters"), "filters")
+        self.type = payload.get("search_type") or HYBRID
+        if self.type not in (SEMANTIC, KEYWORD, HYBRID):
+            raise invalid("search_type", "is semantic, keyword or hybrid")
+        limit = filters.get("limit", payload.get("limit"))
+        self.limit = min(whole(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _HIGHEST_LIMIT)
+        self._min_similarity = _similarity(filters.get("min_similarity"))
+        self._filter = wire.condition(filters, "filters", session_id=session_id)
+
+    def request(self) -> recall_pb2.RecallRequest:
+        """Write the call that finds candidates."""
+        picks = self.type == HYBRID and self._min_similarity is not None
+        candidates = min(_HIGHEST_LIMIT, max(_CANDIDATES, 2 * self.limit)) if picks else self.limit
+        least = _DEFAULT_MIN_SIMILARITY if self._min_similarity is None else self._min_similarity
+        return recall_pb2.RecallRequest(
+            query=self._query,
+            limit=candidates,
+            kinds=[recall_pb2.ITEM_KIND_MEMORY],
+            filter=self._filter,
+            # Words that are found need no likeness: the threshold speaks of meaning alone.
+            min_similarity=least if self.type == SEMANTIC else 0.0,
+            mode=_MODES[self.type],
+        )
+
+    def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:
+        """Write the hits, best first by the kind of search asked for."""
+        scored = [(self._score(hit), hit) for hit in response.hits]
+        found = [(score, hit) for score, hit in scored if score is not None]
+        found.sort(key=lambda pair: pair[0], reverse=True)
+        return [{**wire.data(hit.memory), "similarity_score": round(score, 6)} for score, hit in found[: self.limit]]
+
+    def _score(self, hit: recall_pb2.Hit) -> float | None:
+        """Return how well a hit answers this kind of search, 0 to 1; None when it does not."""
+        if self.type != HYBRID or self._min_similarity is None:
+            return hit.score
+        return hit.score if hit.similarity >= self._min_similarity or hit.has_query_words else None
+
+
+def _similarity(value: object) -> float | None:
+    """Read the least likeness; None when the sender leaves it to the kind of search."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise invalid("filters.min_similarity", "is a number from 0 to 1")
+    return float(value)

@@ -1,0 +1,113 @@
+"""Sessions: opened under ids that assistants may choose, and ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc import aio
+
+from skein.session.v1 import session_pb2 as pb
+from skein_pc2.envelope import convert as wire
+from skein_pc2.gateway_api.named_sessions import opened
+from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected, reason_of_call
+from skein_pc2.protocol.fields import invalid, mapping, struct, text
+
+if TYPE_CHECKING:
+    from skein_pc2.envelope.request import Action, Request
+    from skein_pc2.gateway_api.client import Api
+
+_ENDED = pb.SESSION_STATE_ENDED
+_ARCHIVED = pb.SESSION_STATE_ARCHIVED
+
+
+class Talks:
+    """Opens sessions and ends them."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def actions(self) -> dict[str, Action]:
+        """Return what it does, by the names of the protocol."""
+        return {"create_session": self._create_session, "end_session": self._end_session}
+
+    async def _create_session(self, request: Request) -> dict[str, Any]:
+        """Open a session; one that is open already, because it was used before it was opened, is told what it is."""
+        session = _session(request)
+        session_id = request.session_id or request.new_id("session")
+        made = await opened(self._api, request, session_id, session)
+        if made is None:
+            made = await self._told(session_id, session, request)
+        return {"session_id": made.session_id, "created_at": wire.time_of(made, "create_time")}
+
+    async def _told(self, session_id: str, said: pb.Session, request: Request) -> pb.Session:
+        """Fill in what a session does not know of itself yet."""
+        found = await self._found(session_id, request)
+        if found.state in {_ENDED, _ARCHIVED}:
+            words = "The session has ended; open one under another id"
+            raise Rejected(VALIDATION_ERROR, words, session_id=session_id)
+        news = [name for name in ("subject_id", "metadata") if _is_set(said, name) and not _is_set(found, name)]
+        if said.session_type and not found.subject_id and not found.HasField("metadata"):
+            news.append("session_type")
+        if not news:
+            return found
+        said.session_id = session_id
+        call = pb.UpdateSessionRequest(session=said, request_id=request.repeat_id)
+        call.update_mask.paths.extend(news)
+        return (await self._api.call(self._api.sessions.UpdateSession, call, request)).session
+
+    async def _end_session(self, request: Request) -> dict[str, Any]:
+        """End a session, and put it away when that is wished; one that has ended already stays as it ended."""
+        session_id = request.session_id
+        if not session_id:
+            raise invalid("session_id", "is needed")
+        is_archived = request.payload.get("archive")
+        if not isinstance(is_archived, bool | None):
+            raise invalid("archive", "is true or false")
+        session = await self._ended(session_id, request)
+        if is_archived and session.state != _ARCHIVED:
+            call = pb.ArchiveSessionRequest(session_id=session_id, request_id=request.repeat_id)
+            session = (await self._api.call(self._api.sessions.ArchiveSession, call, request)).session
+        return {
+            "session_id": session.session_id,
+            "ended_at": wire.time_of(session, "end_time") or wire.time_of(session, "archive_time"),
+            "is_archived": session.state == _ARCHIVED,
+        }
+
+    async def _ended(self, session_id: str, request: Request) -> pb.Session:
+        call = pb.EndSessionRequest(
+            session_id=session_id, summary=text(request.payload, "summary"), request_id=request.repeat_id
+        )
+        try:
+            return (await self._api.call(self._api.sessions.EndSession, call, request)).session
+        except aio.AioRpcError as error:
+            if reason_of_call(error) != "SESSION_ARCHIVED":
+                raise
+        return await self._found(session_id, request)
+
+    async def _found(self, session_id: str, request: Request) -> pb.Session:
+        call = pb.GetSessionRequest(session_id=session_id)
+        try:
+            return (await self._api.call(self._api.sessions.GetSession, call, request)).session
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+        words = "The session was deleted, and its id stays taken; open one under another id"
+        raise Rejected(SESSION_NOT_FOUND, words, session_id=session_id)
+
+
+def _session(request: Request) -> pb.Session:
+    """Read the payload of `create_session`."""
+    payload = request.payload
+    metadata = mapping(payload.get("session_metadata"), "session_metadata")
+    session = pb.Session(
+        subject_id=text(payload, "user_id"),
+        session_type=text(payload, "session_type") or text(metadata, "session_type", "session_metadata.session_type"),
+    )
+    if metadata:
+        session.metadata.CopyFrom(struct(metadata, "session_metadata"))
+    return session
+
+
+def _is_set(session: pb.Session, name: str) -> bool:
+    return session.HasField("metadata") if name == "metadata" else bool(getattr(session, name))

@@ -1,0 +1,184 @@
+"""What happens in a tenant's memory, whoever does it, told to the ports that publish: in the order of the event log.
+
+One stream of the log serves all ports of an identity. It begins now and, when it is cut off, goes on where it was, so
+nothing is missed or told twice. Whoever must miss nothing whatever happens reads WatchChanges from a position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from contextlib import aclosing
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, cast
+
+from grpc import aio
+
+from skein.memory.v1 import history_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein_kit.telemetry import logs
+from skein_pc2.protocol.errors import Rejected, rejected
+from skein_pc2.protocol.frames import timestamp
+from skein_pc2.protocol.work_queue import Errand
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.transport.publisher import Publisher
+
+# What the protocol knows of, and what it is in the event log.
+_ADDED, _UPDATED, _DELETED = "memory_added", "memory_updated", "memory_deleted"
+TOPICS = {
+    "memory_created": _ADDED,
+    "memory_restored": _ADDED,
+    "memory_updated": _UPDATED,
+    "memory_archived": _UPDATED,
+    "memory_promoted": _UPDATED,
+    "memory_demoted": _UPDATED,
+    "memory_reinforced": _UPDATED,
+    "memory_decayed": _UPDATED,
+    "memory_merged": _UPDATED,
+    "memory_consolidated": _UPDATED,
+    "memory_deleted": _DELETED,
+    "memory_forget_soft": _DELETED,
+    "memory_forget_hard": _DELETED,
+}
+# Changes that are told with one look at the names of their memories.
+_AT_ONCE = 50
+# Changes that wait to be told; beyond, the stream waits.
+_WAITING = 1000
+# An answer comes every 15 seconds, be it a heartbeat.
+_SILENCE_SECONDS = 60.0
+_LOOK_SECONDS = 5.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
+# So many failures in a row, some six seconds, are told: a cluster that starts has one or two.
+_TOLD_FAILURES = 6
+_MOST_NAMES = 10_000
+
+log = logs.get("pc2")
+
+
+class Events:
+    """Tells what happens in the memory of one identity's tenant."""
+
+    def __init__(self, api: Api, publishers: Sequence[Publisher]) -> None:
+        self._api = api
+        self._publishers = publishers
+        # The change that was told last.
+        self._position = ""
+        self._names = _Names(api)
+
+    async def tell(self) -> None:
+        """Tell what happens from now on, until cancelled."""
+        pause, failures = _FIRST_PAUSE_SECONDS, 0
+        while True:
+            before = self._position
+            try:
+                await self._stream()
+            except Rejected:
+                # There is no key yet, and health says so.
+                pass
+            except (aio.AioRpcError, TimeoutError) as error:
+                reason = _reason(error)
+                if reason == "POSITION_INVALID":
+                    # The log is another one: the database was put back.
+                    self._position = before = ""
+                failures += 1
+                if failures == _TOLD_FAILURES:
+                    log.warning("events_interrupted", reason=reason)
+            if self._position != before:
+                pause, failures = _FIRST_PAUSE_SECONDS, 0
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _stream(self) -> None:
+        """Tell what one stream brings."""
+        waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_WAITING)
+        reading = asyncio.create_task(self._read(waiting))
+        try:
+            while True:
+                async with asyncio.timeout(_SILENCE_SECONDS):
+                    answers = [await waiting.get()]
+                while not waiting.empty() and len(answers) < _AT_ONCE:
+                    answers.append(waiting.get_nowait())
+                await self._tell([answer for answer in answers if answer is not None])
+                if answers[-1] is None:
+                    await reading
+                    return
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read(self, waiting: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
+        """Take what comes; None is the end."""
+        wanted = pb.ChangeFilter(event_types=TOPICS)
+        request = pb.WatchChangesRequest(position=self._position, filter=wanted)
+        try:
+            call = self._api.history.WatchChanges(request, metadata=self._api.metadata(""))
+            # What a host's channel makes of it.
+            async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as answers:
+                async for answer in answers:
+                    await waiting.put(answer)
+        except (Rejected, aio.AioRpcError):
+            await waiting.put(None)
+            raise
+        await waiting.put(None)
+
+    async def _tell(self, answers: Sequence[pb.WatchChangesResponse]) -> None:
+        changes = [answer.change for answer in answers if answer.HasField("change")]
+        publishers = [publisher for publisher in self._publishers if publisher.has_subscribers]
+        if changes and publishers:
+            names = await self._names.of([change.entity_id for change in changes])
+            for change in changes:
+                said: dict[str, Any] = {
+                    "memory_id": names.get(change.entity_id, change.entity_id),
+                    "event_type": change.event_type,
+                    "timestamp": timestamp(change.create_time.ToDatetime(tzinfo=UTC)),
+                    "position": change.position,
+                }
+                message = f"{TOPICS[change.event_type]} {json.dumps(said)}"
+                for publisher in publishers:
+                    publisher.publish(message)
+        if answers:
+            self._position = answers[-1].position
+
+
+class _Names:
+    """What memories are called on the ports: by the ids that assistants were given, where there are any."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    async def of(self, memory_ids: Sequence[str]) -> dict[str, str]:
+        """Return the names of memories by their ids; of one that is gone for good there may be none."""
+        unknown = sorted({id_ for id_ in memory_ids if id_ not in self._known})
+        if unknown:
+            where = f"memory_id IN ({', '.join(json.dumps(id_) for id_ in unknown)})"
+            request = memory_pb2.ListMemoriesRequest(
+                page_size=len(unknown),
+                filter=memory_pb2.MemoryFilter(where=where),
+                show_archived=True,
+                show_deleted=True,
+            )
+            errand = Errand(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
+            while True:
+                page = await self._api.call(self._api.memories.ListMemories, request, errand)
+                self._known |= {memory.memory_id: memory.external_id or memory.memory_id for memory in page.memories}
+                request.page_token = page.next_page_token
+                if not page.next_page_token:
+                    break
+        names = {id_: self._known[id_] for id_ in memory_ids if id_ in self._known}
+        for id_ in names:
+            self._known.move_to_end(id_)
+        while len(self._known) > _MOST_NAMES:
+            self._known.popitem(last=False)
+        return names
+
+
+def _reason(error: aio.AioRpcError | TimeoutError) -> str:
+    if isinstance(error, TimeoutError):
+        return "silence"
+    return str(rejected(error, transient="").details.get("reason") or error.code().name)

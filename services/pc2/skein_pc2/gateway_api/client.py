@@ -1,0 +1,161 @@
+"""The cluster as pc2 sees it: public RPCs through the gateway, with one API key."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from google.protobuf.message import Message
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.gateway.v1 import gateway_pb2_grpc
+from skein.memory.v1 import (
+    blocks_pb2_grpc,
+    curation_pb2_grpc,
+    history_pb2_grpc,
+    memory_pb2_grpc,
+)
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.session.v1 import session_pb2_grpc
+from skein.tenancy.v1 import tenancy_pb2_grpc
+from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
+from skein_kit.errors import Overloaded
+from skein_kit.json_values.number_marks import read_texts, write_texts
+from skein_pc2.gateway_api.named_sessions import Known
+from skein_pc2.protocol.errors import STORAGE_ERROR, Rejected, reason_of_call, retry_seconds
+from skein_pc2.settings import has_own_identity, identity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from skein_pc2.protocol.work_queue import Errand
+
+_ASK_SECONDS = 1.5
+_ACCEPTED_SECONDS = 10.0
+_REFUSED_SECONDS = 1.0
+# Between two tries of a call that there was no room for, at least.
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 0.4
+_PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
+
+Request_contra = TypeVar("Request_contra", contravariant=True)
+Response_co = TypeVar("Response_co", covariant=True)
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Method(Protocol[Request_contra, Response_co]):
+    """One RPC of a stub."""
+
+    def __call__(self, request: Request_contra, /, *, timeout: float, metadata: Metadata) -> Awaitable[Response_co]:
+        """Call it."""
+
+
+class Api:
+    """The public services, called on behalf of the assistants.
+
+    `await api.call(api.memories.GetMemory, request, errand)` calls one; the attributes are the stubs.
+    """
+
+    def __init__(self, channel: aio.Channel, key: Callable[[], str]) -> None:
+        """`key` returns the API key, or nothing while there is none."""
+        self._key = key
+        self.memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
+        self.links: memory_pb2_grpc.LinkServiceAsyncStub = memory_pb2_grpc.LinkServiceStub(channel)
+        self.blocks: blocks_pb2_grpc.BlockServiceAsyncStub = blocks_pb2_grpc.BlockServiceStub(channel)
+        self.curation: curation_pb2_grpc.CurationServiceAsyncStub = curation_pb2_grpc.CurationServiceStub(channel)
+        self.history: history_pb2_grpc.HistoryServiceAsyncStub = history_pb2_grpc.HistoryServiceStub(channel)
+        self.sessions: session_pb2_grpc.SessionServiceAsyncStub = session_pb2_grpc.SessionServiceStub(channel)
+        self.tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub = tenancy_pb2_grpc.TenancyServiceStub(channel)
+        self.index: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
+        self.gateway: gateway_pb2_grpc.GatewayServiceAsyncStub = gateway_pb2_grpc.GatewayServiceStub(channel)
+        self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
+        # Sessions of the key's tenant that are there.
+        self.known_sessions = Known()
+        self._dimensions: dict[str, int] = {}
+        self._accepted = False
+        self._ask_again = 0.0
+
+    def has_key(self) -> bool:
+        """Say whether there is an identity to act with."""
+        return bool(self._key())
+
+    async def is_accepted(self) -> bool:
+        """Say whether the gateway answers to the key; asked anew every few seconds."""
+        loop = asyncio.get_running_loop()
+        if self.has_key() and loop.time() >= self._ask_again:
+            try:
+                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_ASK_SECONDS, metadata=self.metadata(""))
+                self._accepted = True
+            except aio.AioRpcError:
+                self._accepted = False
+            self._ask_again = loop.time() + (_ACCEPTED_SECONDS if self._accepted else _REFUSED_SECONDS)
+        return self._accepted
+
+    async def call(
+        self, method: Method[Request_contra, Response_co], request: Request_contra, errand: Errand
+    ) -> Response_co:
+        """Call an RPC within the errand's time, under its id. Raises AioRpcError, and Rejected without an identity.
+
+        A call that was refused for lack of room was not begun. Those who ask here do not repeat it, so it is done here:
+        after as long as the gateway asks for, but after half of the time that is left at most.
+        """
+        pause = _PAUSE_SECONDS
+        if isinstance(request, Message):
+            write_texts(request)
+        while True:
+            try:
+                reply = await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
+            except aio.AioRpcError as error:
+                left = errand.seconds()
+                if reason_of_call(error) != Overloaded.reason or left <= 2 * pause:
+                    raise
+                asked = retry_seconds(error)
+            else:
+                if isinstance(reply, Message):
+                    read_texts(reply)
+                return reply
+            spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
+            await asyncio.sleep(min(max(asked, pause) * spread, left / 2))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def dimensions(self, model: str, errand: Errand) -> int | None:
+        """Return the length of a model's vectors; None for a model that is not known."""
+        if model and model not in self._dimensions:
+            listed = await self.call(self.index.ListEmbeddingModels, recall_pb2.ListEmbeddingModelsRequest(), errand)
+            self._dimensions = {known.model: known.dimensions for known in listed.embedding_models}
+        return self._dimensions.get(model)
+
+    def metadata(self, request_id: str) -> Metadata:
+        """Return what a call carries: the identity, and the id by which logs find it. Raises Rejected."""
+        key = self._key()
+        if not key:
+            message = "Skein is starting: there is no identity to act with yet"
+            raise Rejected(STORAGE_ERROR, message)
+        credential = (AUTHORIZATION_KEY, f"Bearer {key}")
+        # Metadata takes printable ASCII; another id stays with its sender.
+        return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
+
+
+class Apis:
+    """As whom each port acts: all as one, but for those that have a key of their own."""
+
+    def __init__(self, channel: aio.Channel, environment: Mapping[str, str]) -> None:
+        self._channel = channel
+        self._environment = environment
+        self._shared = Api(channel, identity_of(environment))
+        self._own: dict[int, Api] = {}
+        self._used: set[Api] = set()
+
+    def of(self, port: int) -> Api:
+        """Return the API of a port of the protocol."""
+        if port not in self._own and has_own_identity(self._environment, port):
+            self._own[port] = Api(self._channel, identity_of(self._environment, port))
+        api = self._own.get(port, self._shared)
+        self._used.add(api)
+        return api
+
+    async def are_accepted(self) -> bool:
+        """Say whether the gateway answers to every key that a port acts with."""
+        return all(await asyncio.gather(*(api.is_accepted() for api in self._used)))

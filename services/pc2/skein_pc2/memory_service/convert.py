@@ -1,0 +1,320 @@
+"""Memories as port 7140 reads and writes them ↔ messages of the RPCs. Rules and shapes only."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_pc2.memory_service import query
+from skein_pc2.protocol import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+# Relations by which a memory belongs to its parent, and to a context group: both lead from the memory.
+PARENT, MEMBER = "child_of", "member_of"
+# Relations that the record tells in fields of their own.
+STRUCTURAL = frozenset({PARENT, MEMBER})
+# What a relation is that has no name of ours; its label says it as it was given.
+_OTHER = "related"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_LEVELS = {"short": pb.LEVEL_CONTEXTUAL, "medium": pb.LEVEL_OPERATIONAL, "long": pb.LEVEL_STRATEGIC}
+_TIERS = {
+    pb.LEVEL_CONTEXTUAL: "short",
+    pb.LEVEL_OPERATIONAL: "medium",
+    pb.LEVEL_TACTICAL: "medium",
+    pb.LEVEL_STRATEGIC: "long",
+}
+# The id of a context group is this and its number, which every JSON reader tells apart from its neighbours.
+GROUP_PREFIX, LARGEST_GROUP = "group-", 2**53 - 1
+_LONGEST_TTL = timedelta(days=36_500)
+_DEFAULT_TYPE, _DEFAULT_LEVEL = "general", pb.LEVEL_CONTEXTUAL
+# Types whose data has a form of its own: an object that an assistant stores as content is kept beside it.
+_FORMED_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
+_OBJECT_KEY = "pc2_content"
+# Of an object without a text, so many characters of its texts are searched.
+_SEARCHED_CHARACTERS = 10_000
+_LONGEST_TITLE, _LONGEST_ID = 1000, 255
+_MICROSECONDS = 1_000_000
+
+
+def draft(said: Mapping[str, Any], memory_id: str) -> pb.Memory:
+    """Read a memory that is to be added; the id is its own, unless its assistant chose one."""
+    result = pb.Memory(
+        external_id=fields.text(said, "memory_id") or memory_id,
+        session_id=fields.text(said, "session_id"),
+        subject_id=fields.text(said, "user_id"),
+        source_agent=fields.text(said, "source_agent"),
+        type=_DEFAULT_TYPE,
+        level=_DEFAULT_LEVEL,
+    )
+    _read_content(said.get("content"), result)
+    _read_rest(said, result)
+    _form(result)
+    # Search knows titles and subjects, and so the topics of facts and whom a memory is about.
+    result.title = _title_of(result)
+    result.subject_id = result.subject_id or _subject_of(result)
+    if said.get("expires_at") is not None:
+        result.expire_time.FromDatetime(fields.moment(said["expires_at"], "expires_at"))
+    elif said.get("ttl") is not None:
+        result.ttl.FromTimedelta(_ttl(said))
+    return result
+
+
+def change(memory_id: str, update: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
+    """Read what is to change in a memory: the new values, and the names of the fields that have them."""
+    result, mask = pb.Memory(memory_id=memory_id), []
+    if "content" in update:
+        mask += _read_content(update["content"], result)
+    mask += _read_rest(update, result)
+    if update.get("expires_at") is not None:
+        result.expire_time.FromDatetime(fields.moment(update["expires_at"], "expires_at"))
+    elif update.get("ttl") is not None:
+        result.expire_time.FromDatetime(at + _ttl(update))
+    # Without either it never ends, if that is said: null.
+    return result, [*mask, *(["expire_time"] if {"expires_at", "ttl"} & update.keys() else [])]
+
+
+def needs_stored(mask: Sequence[str]) -> bool:
+    """Say whether a change depends on what the memory is already."""
+    return "metadata" in mask or "content" in mask
+
+
+def onto(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Memory, list[str]]:
+    """Return a change that takes what is stored into account: metadata is merged, a content replaces a content."""
+    result, names = pb.Memory(), list(mask)
+    result.CopyFrom(new)
+    result.revision = stored.revision
+    metadata = pb.Memory(metadata=stored.metadata).metadata
+    if "content" in names:
+        metadata.fields.pop(_OBJECT_KEY, None)
+        result.type = result.type or stored.type
+    for key, value in new.metadata.fields.items():
+        metadata.fields[key].CopyFrom(value)
+    result.metadata.CopyFrom(metadata)
+    if "content" in names:
+        _form(result)
+        # A text takes the place of an object, but not of data that has a form of its own.
+        if result.type not in _FORMED_TYPES and "data" not in names:
+            names.append("data")
+        elif result.type in _FORMED_TYPES and "data" in names:
+            names.remove("data")
+    if result.metadata != stored.metadata and "metadata" not in names:
+        names.append("metadata")
+    # A title or a subject that a typed client gave it stays.
+    if _title_of(result) != _title_of(stored) == stored.title:
+        result.title = _title_of(result)
+        names.append("title")
+    if _subject_of(result) != _subject_of(stored) == stored.subject_id:
+        result.subject_id = _subject_of(result)
+        names.append("subject_id")
+    return result, names
+
+
+def record(memory: pb.Memory) -> dict[str, Any]:
+    """Write a memory, but for what it is related to."""
+    metadata = fields.plain(memory.metadata)
+    metadata.pop(_OBJECT_KEY, None)
+    created_at = epoch(memory, "create_time")
+    return {
+        "memory_id": name(memory),
+        "content": _content(memory),
+        "memory_type": memory.type,
+        "memory_tier": tier(memory),
+        "importance": memory.importance,
+        "importance_score": memory.importance,
+        "access_count": memory.access_count,
+        "last_accessed_at": epoch(memory, "last_access_time") or created_at,
+        "created_at": created_at,
+        "updated_at": epoch(memory, "update_time"),
+        "expires_at": epoch(memory, "expire_time"),
+        "metadata": metadata,
+        "tags": list(memory.tags),
+        "session_id": memory.session_id or None,
+    }
+
+
+def tier(memory: pb.Memory) -> str:
+    """Return the tier of a memory: short, medium or long."""
+    return _TIERS.get(memory.level, "medium")
+
+
+def level_names(value: object, field: str = "memory_tier") -> list[str]:
+    """Read a tier as the levels that it stands for, by the names that conditions have for them."""
+    tier = _TIERS[_level(value, field)]
+    return [pb.Level.Name(level).removeprefix("LEVEL_").lower() for level, name in _TIERS.items() if name == tier]
+
+
+def epoch(message: Any, field: str) -> float | None:
+    """Write a time of a memory, a link or a session in seconds since 1970; None when it is not set."""
+    if not message.HasField(field):
+        return None
+    time: Timestamp = getattr(message, field)
+    return time.seconds + time.nanos // 1000 / _MICROSECONDS
+
+
+def name(memory: pb.Memory) -> str:
+    """Return what a memory is called on the ports."""
+    return memory.external_id or memory.memory_id
+
+
+def group_number(group_id: str) -> int | str:
+    """Return what a context group is called on the port: the number of its id, or the id that its assistant chose."""
+    digits = group_id.removeprefix(GROUP_PREFIX)
+    is_number = digits.isascii() and digits.isdecimal() and digits != group_id and not digits.startswith("0")
+    return int(digits) if is_number and int(digits) <= LARGEST_GROUP else group_id
+
+
+def group_id(value: object, field: str = "group_id") -> str:
+    """Read which context group is meant: a number, its digits as a text, or an id."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        if value is None:
+            raise fields.invalid(field, "is needed")
+        raise fields.invalid(field, "is a whole number or a text")
+    if isinstance(value, int):
+        value = str(value)
+    fields.must_be_text(value, field)
+    if not value.strip():
+        raise fields.invalid(field, "is needed")
+    is_number = value.isascii() and value.isdecimal()
+    return f"{GROUP_PREFIX}{value}" if is_number else value
+
+
+def memory_type(value: object, field: str = "memory_type") -> str:
+    """Read a type: "User-Preference" is user_preference."""
+    found = _snake(value) if isinstance(value, str) else ""
+    if not found:
+        raise fields.invalid(field, "is a name of letters, digits and underscores, such as user_preference")
+    return found
+
+
+def relation(value: str) -> tuple[str, str]:
+    """Read a type of relationship: the relation, and a label when that does not say it as it was given.
+
+    Whatever an assistant calls a relationship is kept: what cannot be the name of a relation is a label.
+    """
+    found = _snake(value)
+    return found or _OTHER, "" if found == value else value[:1000]
+
+
+def is_relation(value: str) -> bool:
+    """Say whether a type of relationship can be the name of a relation."""
+    return bool(_snake(value))
+
+
+def relationship_type(link: pb.Link) -> str:
+    """Return what an assistant called a relationship."""
+    return link.label or link.relation
+
+
+def number(value: object, field: str, *, default: float, least: float, most: float = math.inf) -> float:
+    """Read a number, which is `default` when it is not there."""
+    if value is None:
+        return default
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+        rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
+        raise fields.invalid(field, f"is a number {rule}")
+    return float(value)
+
+
+def _read_content(content: object, into: pb.Memory) -> list[str]:
+    """Read a content: a text, or an object whose `text` is searched. Return the fields that it set."""
+    if isinstance(content, str) and content.strip():
+        fields.must_be_text(content, "content")
+        into.content = content
+        return ["content"]
+    if isinstance(content, dict) and content:
+        into.data.CopyFrom(fields.struct(content, "content"))
+        into.content = fields.text(content, "text", "content.text") or _texts_of(content)
+        return ["content", "data"]
+    raise fields.invalid("content", "is a text or an object, and not empty")
+
+
+def _read_rest(said: Mapping[str, Any], into: pb.Memory) -> list[str]:
+    mask = []
+    if said.get("memory_type") is not None:
+        into.type = memory_type(said["memory_type"])
+        mask.append("type")
+    if said.get("memory_tier") is not None:
+        into.level = _level(said["memory_tier"], "memory_tier")
+        mask.append("level")
+    for name in ("importance", "importance_score"):
+        if said.get(name) is not None:
+            into.importance = number(said[name], name, default=0, least=0, most=1)
+            mask.append("importance")
+            break
+    if said.get("metadata") is not None:
+        into.metadata.CopyFrom(fields.struct(fields.mapping(said["metadata"], "metadata"), "metadata"))
+        mask.append("metadata")
+    if said.get("tags") is not None:
+        into.tags.extend(fields.texts(said["tags"], "tags"))
+        mask.append("tags")
+    return mask
+
+
+def _ttl(said: Mapping[str, Any]) -> timedelta:
+    seconds = number(said["ttl"], "ttl", default=0, least=1, most=_LONGEST_TTL.total_seconds())
+    return timedelta(seconds=seconds)
+
+
+def _level(value: object, field: str) -> pb.Level:
+    level = _LEVELS.get(value.strip().lower().removesuffix("_term")) if isinstance(value, str) else None
+    if level is None:
+        raise fields.invalid(field, "is short, medium or long")
+    return level
+
+
+def _form(memory: pb.Memory) -> None:
+    """Keep an object as content in the metadata, where the type of the memory has data of a form of its own."""
+    if memory.HasField("data") and memory.type in _FORMED_TYPES:
+        memory.metadata.fields[_OBJECT_KEY].struct_value.CopyFrom(memory.data)
+        memory.ClearField("data")
+
+
+def _title_of(memory: pb.Memory) -> str:
+    return query.topic_of(memory)[:_LONGEST_TITLE]
+
+
+def _subject_of(memory: pb.Memory) -> str:
+    """Return whom the metadata says that a memory is about; "" for nothing that can be the id of a subject."""
+    user_id = memory.metadata.fields["user_id"].string_value if "user_id" in memory.metadata.fields else ""
+    return user_id if len(user_id) <= _LONGEST_ID else ""
+
+
+def _content(memory: pb.Memory) -> str | dict[str, Any]:
+    if _OBJECT_KEY in memory.metadata.fields:
+        content = fields.plain(memory.metadata.fields[_OBJECT_KEY].struct_value)
+    elif memory.HasField("data"):
+        content = fields.plain(memory.data)
+    else:
+        return memory.content
+    if memory.content and memory.content not in {str(content.get("text", "")).strip(), _texts_of(content).strip()}:
+        # The text is the truth: a typed client may have changed it since.
+        content["text"] = memory.content
+    return content
+
+
+def _texts_of(value: object) -> str:
+    """Return the texts in an object, a line for each, which search reads where the object has no text of its own."""
+    lines: list[str] = []
+    rest: list[object] = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            lines.append(item.strip())
+        elif isinstance(item, dict):
+            # What is stored has lost the order of its keys.
+            rest.extend(item[key] for key in sorted(item, reverse=True))
+        elif isinstance(item, list):
+            rest.extend(reversed(item))
+    return "\n".join(line for line in lines if line)[:_SEARCHED_CHARACTERS]
+
+
+def _snake(value: str) -> str:
+    found = value.strip().lower().replace("-", "_").replace(" ", "_")
+    return found if _NAME.fullmatch(found) else ""

@@ -1,0 +1,1 @@
+"""What all dialects share: frames, fields, actions, health, errors, and requests in order."""

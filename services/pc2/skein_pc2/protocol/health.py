@@ -1,0 +1,49 @@
+"""The health document that every port of the protocol answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from skein_pc2.protocol.frames import Message, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Health:
+    """What one agent says of itself."""
+
+    def __init__(self, agent: str, is_ready: Callable[[], bool]) -> None:
+        """`agent` is the name of the agent that the port stands for."""
+        self.agent = agent
+        self.is_ready = is_ready
+        self._started = time.monotonic()
+
+    async def current_document(self) -> Message:
+        """Write the document, with numbers that take a call to learn."""
+        return self.document()
+
+    def document(self) -> Message:
+        """Write the document as of now."""
+        ready = self.is_ready()
+        uptime = self.uptime()
+        return {
+            "status": "ok",
+            "ready": ready,
+            "initialized": ready,
+            "message": f"{self.agent} is healthy" if ready else f"{self.agent} is starting",
+            "timestamp": timestamp(),
+            "uptime": uptime,
+            "uptime_seconds": uptime,
+            "active_threads": threading.active_count(),
+            "agent": self.agent,
+            "health_status": "healthy" if ready else "starting",
+            "health_checks": {"initialized": ready},
+            "health_details": {},
+        }
+
+    def uptime(self) -> float:
+        """Return the seconds since the start."""
+        return round(time.monotonic() - self._started, 3)

@@ -1,0 +1,94 @@
+"""Updates that outlast the time of their answer, carried on in the background. The client never sends them again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+
+from skein_kit.telemetry import logs
+from skein_pc2.protocol.errors import Rejected, reason_of_call
+from skein_pc2.protocol.work_queue import Errand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Updates that wait.
+MAX_WAITING = 10_000
+_AT_ONCE = 8
+_CALL_SECONDS = 30.0
+_MAX_TRIES, _PAUSE_SECONDS = 5, 0.5
+_RETRYABLE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+
+Update = Callable[[Errand], Awaitable[object]]
+
+log = logs.get("pc2")
+
+
+class BackgroundUpdates:
+    """Carries updates on, a few at a time; of two of one target the later one counts. They end with the process."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Update] = {}
+        self._is_wanted, self._is_idle = asyncio.Event(), asyncio.Event()
+        self._has_finished_batch = asyncio.Event()
+        self._is_idle.set()
+        self._has_finished_batch.set()
+
+    def submit(self, target: str, update: Update) -> None:
+        """Update a target as soon as possible. With too many updates waiting, log and leave it."""
+        if len(self._waiting) >= MAX_WAITING and target not in self._waiting:
+            log.warning("background_update_stopped", reason="TOO_MANY_WAITING")
+            return
+        self._waiting[target] = update
+        self._is_wanted.set()
+        self._is_idle.clear()
+
+    async def supersede(self, targets: Iterable[str]) -> None:
+        """Drop the updates of targets that are about to be updated, and wait for those under way."""
+        for target in targets:
+            self._waiting.pop(target, None)
+        await self._has_finished_batch.wait()
+
+    async def drained(self) -> None:
+        """Wait until nothing is left to update."""
+        await self._is_idle.wait()
+
+    async def run(self) -> None:
+        """Carry updates on until cancelled."""
+        while True:
+            await self._is_wanted.wait()
+            batch = [self._waiting.pop(target) for target in list(islice(self._waiting, _AT_ONCE))]
+            self._has_finished_batch.clear()
+            try:
+                await asyncio.gather(*(self._update(update) for update in batch))
+            finally:
+                self._has_finished_batch.set()
+            if not self._waiting:
+                self._is_wanted.clear()
+                self._is_idle.set()
+
+    async def _update(self, update: Update) -> None:
+        loop = asyncio.get_running_loop()
+        for attempt in range(1, _MAX_TRIES + 1):
+            try:
+                await update(Errand(request_id="", deadline=loop.time() + _CALL_SECONDS))
+            except (Rejected, aio.AioRpcError) as error:
+                is_retryable = isinstance(error, aio.AioRpcError) and error.code() in _RETRYABLE
+                if is_retryable and attempt < _MAX_TRIES:
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    continue
+                reason = error.code if isinstance(error, Rejected) else reason_of_call(error) or error.code().name
+                log.warning("background_update_stopped", reason=reason)
+            return

@@ -1,0 +1,130 @@
+"""Memories and messages as the decay manager reads them and sends them back. No calls; the clock is passed in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from skein_pc2.protocol.frames import local_timestamp
+from skein_pc2.reasoning.records import convert as records
+from skein_pc2.reasoning.records import memory_lists
+from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records.strength import Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.struct_pb2 import Struct
+
+    from skein.memory.v1 import memory_pb2 as pb
+    from skein.session.v1 import session_pb2
+
+DEFAULT_TERM = "short_term"
+_TERM_SUFFIX = "_term"
+# Where the metadata of a memory or message keeps, under `pc2`, what the decay manager has changed.
+_DECAY = "decay"
+_DECIMALS = 3
+# Fields of an item that `records.changes` writes into the memory itself.
+_MEMORY_FIELDS = frozenset(
+    {"id", "memory_id", "memory_type", "content", "text", "title", "priority", "tags", "metadata"}
+)
+_MESSAGE_FIELDS = frozenset({"id", "message_id"})
+_NOTHING = object()
+_FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
+    """Write a memory as `get_all_memories` does, with what the decay manager has changed."""
+    return {
+        "id": memory_lists.memory_id(memory),
+        "type": memory.type if is_term(memory.type) else DEFAULT_TERM,
+        "memory_type": memory.type,
+        "freshness_score": freshness(memory_lists.created(memory), at),
+        "timestamp": local_timestamp(memory_lists.created(memory)),
+        "session_id": memory.session_id,
+        "content": memory.content,
+        "priority": words.priority(memory.importance),
+        **records.own_object(memory.metadata, _DECAY),
+    }
+
+
+def message_item(message: session_pb2.Message, at: datetime) -> dict[str, Any]:
+    """Write a message as `get_all_memories` does, with what the decay manager has changed."""
+    created = message.create_time.ToDatetime(tzinfo=UTC)
+    return {
+        "id": message.message_id,
+        "message_id": message.message_id,
+        "type": DEFAULT_TERM,
+        "freshness_score": freshness(created, at),
+        "timestamp": local_timestamp(created),
+        "session_id": message.session_id,
+        "content": message.content,
+        **records.own_object(message.metadata, _DECAY),
+    }
+
+
+def change_memory(memory: pb.Memory, item: Mapping[str, Any], at: datetime) -> list[str]:
+    """Change a memory as an item says; return the paths of the fields that differ from before. Raises Rejected."""
+    told = memory_item(memory, at)
+    values = {name: value for name, value in item.items() if name != "type"}
+    for name in ("type", "memory_type"):
+        value = item.get(name)
+        if value and value != told[name] and not is_term(value):
+            values["type"] = value
+    paths = records.changes(memory, values)
+    if _keep_changes(memory.metadata, told, item, _MEMORY_FIELDS) and "metadata" not in paths:
+        paths.append("metadata")
+    return paths
+
+
+def change_message(message: session_pb2.Message, item: Mapping[str, Any], at: datetime) -> bool:
+    """Change the metadata of a message as an item says; return whether it differs from before.
+
+    The words of the message stay what was said; a changed content is told by `get_all_memories` alone.
+    """
+    return _keep_changes(message.metadata, message_item(message, at), item, _MESSAGE_FIELDS)
+
+
+def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb.Memory:
+    """Make the memory that an item without a known id is, such as a consolidated one. Raises Rejected."""
+    own_type = item.get("memory_type") if is_term(item.get("type")) else item.get("type", item.get("memory_type"))
+    memory = records.memory_of(
+        {**item, "type": own_type}, external_id=external_id, importance=words.importance(item.get("priority"))
+    )
+    created = _moment(item.get("timestamp"))
+    if created is not None and created >= _FIRST_MOMENT:
+        memory.create_time.FromDatetime(min(created, at))
+    told = {**memory_item(memory, at), "id": external_id}
+    _keep_changes(memory.metadata, told, item, _MEMORY_FIELDS)
+    return memory
+
+
+def freshness(created: datetime, at: datetime) -> float:
+    """Return how fresh something is: 1 when it is new, and less with each day, as strength is."""
+    return round(Strength(last_accessed=created).current(at), _DECIMALS)
+
+
+def is_term(value: object) -> bool:
+    """Say whether a type names how long something is remembered, such as short_term."""
+    return isinstance(value, str) and value.endswith(_TERM_SUFFIX)
+
+
+def key_of(item: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what tells items apart that have no id."""
+    return tuple(str(item.get(name)) for name in ("session_id", "timestamp", "content"))
+
+
+def _keep_changes(metadata: Struct, told: Mapping[str, Any], item: Mapping[str, Any], other: frozenset[str]) -> bool:
+    """Keep the fields of an item that differ from what was told, but for `other`; return whether there are any."""
+    changed = {name: item[name] for name in item if name not in other and told.get(name, _NOTHING) != item[name]}
+    if changed:
+        records.set_own_object(metadata, _DECAY, {**records.own_object(metadata, _DECAY), **changed})
+    return bool(changed)
+
+
+def _moment(value: object) -> datetime | None:
+    """Read a time, without a zone as local; None for anything else."""
+    try:
+        return datetime.fromisoformat(value).astimezone(UTC) if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,171 @@
+"""What port 5596's messages say ↔ what the RPCs take: texts, objects, names of types. No calls, no clock."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+from skein_kit.json_values import exact as exact_json
+from skein_kit.json_values.number_marks import number_in
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MISSING = "Missing required fields"
+# Who stored a memory through this port, as its metadata tells under `pc2`.
+AGENT = "UnifiedMemoryReasoningAgent"
+DEFAULT_USER = "default"
+DEFAULT_TYPE = "note"
+
+# Each level of JSON is up to three of protobuf, which reads a hundred, and others wrap what is stored here.
+_MOST_LEVELS = 24
+# Whole numbers beyond are not told apart by what stores numbers as doubles.
+_LARGEST_WHOLE = 2**53
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+# Characters that no text in the database can have.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_SHOWN_CHARACTERS = 100
+_FEW, _DEFAULT_IMPORTANCE, _MUCH = 0.2, 0.5, 0.8
+_PRIORITIES = {"LOW": _FEW, "MEDIUM": _DEFAULT_IMPORTANCE, "NORMAL": _DEFAULT_IMPORTANCE, "HIGH": _MUCH}
+
+
+def text(values: Mapping[str, Any], *names: str) -> str:
+    """Read the first of some texts that is there; "" when none is."""
+    for name in names:
+        found = fields.text(values, name)
+        if "\0" in found:
+            raise fields.invalid(name, "holds a NUL character, which cannot be stored")
+        if found:
+            return found
+    return ""
+
+
+def needed(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
+    """Read the first of some texts that is there and says something; `missing` is the refusal when none is."""
+    found = text(values, *names)
+    if not found.strip():
+        raise Rejected(VALIDATION_ERROR, missing)
+    return found
+
+
+def user(values: Mapping[str, Any]) -> str:
+    """Read whom a message is about."""
+    return text(values, "user_id").strip() or DEFAULT_USER
+
+
+def struct(value: Mapping[str, Any], field: str) -> Struct:
+    """Read an object that is stored as such."""
+    if levels(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+        raise fields.invalid(field, f"is nested deeper than {_MOST_LEVELS} levels")
+    return fields.struct(dict(value), field)
+
+
+def levels(value: Any, *, most: int) -> int:
+    """Return how deeply a JSON value is nested, 0 for one that is not; it looks no further than one beyond `most`."""
+    depth, row = 0, [value]
+    while depth <= most:
+        row = [one for one in row if isinstance(one, dict | list)]
+        if not row:
+            break
+        depth += 1
+        row = [inner for one in row for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def is_storable(value: Any) -> bool:
+    """Say whether a JSON value comes back from a Struct as it was."""
+    if levels(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+        return False
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str):
+            if _UNSTORABLE.search(one):
+                return False
+        elif isinstance(one, int) and abs(one) > _LARGEST_WHOLE:
+            return False
+    return True
+
+
+def plain(value: Struct) -> dict[str, Any]:
+    """Write a Struct as JSON knows it: whole numbers are whole."""
+    return {name: plain_value(inner) for name, inner in value.fields.items()}
+
+
+def plain_value(value: Value) -> Any:
+    """Write any value of a Struct."""
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return plain(value.struct_value)
+    if kind == "list_value":
+        return plain_list(value.list_value)
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
+    if kind == "string_value" and (exact := number_in(value.string_value)) is not None:
+        return exact
+    return None if kind in (None, "null_value") else getattr(value, str(kind))
+
+
+def plain_list(value: ListValue) -> list[Any]:
+    """Write a list of a Struct."""
+    return [plain_value(inner) for inner in value.values]
+
+
+def type_name(value: object) -> str:
+    """Read a memory's type: "User-Preference" is user_preference, none is a note."""
+    if value is None or value == "":
+        return DEFAULT_TYPE
+    if isinstance(value, str):
+        name = _NO_NAME.sub("_", value.strip().lower()).strip("_")
+        if _TYPE.fullmatch(name):
+            return name
+    raise fields.invalid("type", "is a name of letters, digits and underscores, such as web_data")
+
+
+def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
+    """Read a priority: HIGH, MEDIUM (or normal), LOW."""
+    if value is None or value == "":
+        return default
+    found = _PRIORITIES.get(value.strip().upper()) if isinstance(value, str) else None
+    if found is None:
+        raise fields.invalid("priority", "is HIGH, MEDIUM (or normal) or LOW")
+    return found
+
+
+def priority(value: float) -> str:
+    """Write an importance as the priority that is nearest."""
+    names = ("LOW", "MEDIUM", "HIGH")
+    return min(names, key=lambda name: abs(_PRIORITIES[name] - value))
+
+
+def clean(value: str) -> str:
+    """Return a text with what cannot be stored replaced."""
+    return _UNSTORABLE.sub("�", value)
+
+
+def compact(value: Any) -> str:
+    """Write a JSON value as short text, always the same one."""
+    return exact_json.dumps(exact_json.exactly(value), sort_keys=True)
+
+
+def shown(value: object) -> str:
+    """Write a name of the sender's, cut to a length that an answer has room for."""
+    return str(value)[:_SHOWN_CHARACTERS]
+
+
+def said(no: Rejected) -> str:
+    """Write a refusal as one text: these dialects have no place for details."""
+    violations = no.details.get("violations") or []
+    unstated = [found for found in violations if found["description"] not in no.message]
+    fields_at_fault = "; ".join(f"{found['field']} {found['description']}" for found in unstated)
+    return f"{no.message} ({fields_at_fault})" if fields_at_fault else no.message

@@ -1,0 +1,1 @@
+"""Erased persons and sessions leave the caches of every process."""

@@ -1,0 +1,1 @@
+"""The vector cache: vectors of the busiest tenants in memory, and the shortlists made with them."""

@@ -1,0 +1,1 @@
+"""Agent states: what an agent keeps between turns of a session."""

@@ -1,0 +1,1 @@
+"""Cold storage: sessions whose messages lie in files are archived and unarchived."""

@@ -1,0 +1,1 @@
+"""Purges of sessions, messages and persons, with a receipt."""

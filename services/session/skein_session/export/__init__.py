@@ -1,0 +1,1 @@
+"""Export of all that concerns one person."""

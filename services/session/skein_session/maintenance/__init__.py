@@ -1,0 +1,1 @@
+"""Periodic work that the worker requests: partitions, expiry, idle sessions, and purges of tenants."""

@@ -1,0 +1,31 @@
+"""Every table in which the session service keeps something of a tenant, children before parents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.database.named_queries import Queries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_kit.database.named_queries import Query
+
+_QUERIES = Queries.of("skein_session")
+
+TABLES: Mapping[str, Query] = {
+    "session.message_external_ids": _QUERIES["purge_message_external_ids"],
+    "session.message_order": _QUERIES["purge_message_order"],
+    "session.messages": _QUERIES["purge_messages"],
+    "session.session_properties": _QUERIES["purge_session_properties"],
+    "session.items": _QUERIES["purge_items"],
+    "session.agent_states": _QUERIES["purge_agent_states"],
+    "session.tombstones": _QUERIES["purge_tombstones"],
+    "session.tombstone_salts": _QUERIES["purge_tombstone_salts"],
+    "session.stored_messages": _QUERIES["purge_stored_messages"],
+    "session.stored_sessions": _QUERIES["purge_stored_sessions"],
+    "session.leaving_files": _QUERIES["purge_leaving_files"],
+    "session.sessions": _QUERIES["purge_sessions"],
+    "session.usage": _QUERIES["purge_usage"],
+    "session.requests": _QUERIES["purge_requests"],
+}

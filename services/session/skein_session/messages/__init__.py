@@ -1,0 +1,1 @@
+"""Messages of a session: append, read, correct, delete, and stream."""

@@ -1,0 +1,1 @@
+"""Search of messages: by words, by meaning, and by literal text."""

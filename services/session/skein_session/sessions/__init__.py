@@ -1,0 +1,1 @@
+"""Sessions: their fields, states, lists, deletion, and the participants that messages inherit."""

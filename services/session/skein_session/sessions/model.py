@@ -1,0 +1,128 @@
+"""Sessions and the rules they obey. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Self
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.errors import FieldInvalid
+from skein_kit.filters.json_properties import properties_of
+from skein_kit.ids import new_id
+from skein_kit.rpc.well_known_types import json_of, masked, moment
+from skein_session.sessions import convert as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein_kit.filters.json_properties import Property
+    from skein_kit.rpc.row_times import RowTimes
+
+DEFAULT_TYPE = "conversation"
+# Characters of the title that a session takes from its first words.
+MAX_AUTOMATIC_TITLE = 100
+# Clocks differ; a time that lies further ahead would sort before everything that is written until then.
+MAX_AHEAD = timedelta(minutes=5)
+UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary"})
+# The states that a caller may choose; the others are reached by verbs of their own.
+_CHOOSABLE = (pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a caller says of a session: checked, with the defaults filled in. `metadata` is JSON text."""
+
+    session_id: str
+    title: str | None
+    state: str
+    session_type: str
+    subject_id: str | None
+    agent_id: str | None
+    metadata: str | None
+    # What the metadata makes the session findable by.
+    properties: frozenset[Property]
+    summary: str | None
+    create_time: datetime
+    update_time: datetime
+
+    @classmethod
+    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "", times: RowTimes | None = None) -> Self:
+        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given.
+
+        `times` are those that an import keeps.
+        """
+        create_time = moment(session, "create_time") or at
+        if create_time > at + MAX_AHEAD:
+            raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
+        metadata = json_of(session, "metadata")
+        return cls(
+            session_id=session.session_id or str(new_id(at)),
+            title=session.title or None,
+            state=_chosen(session.state or pb.SESSION_STATE_ACTIVE),
+            session_type=session.session_type or DEFAULT_TYPE,
+            subject_id=session.subject_id or None,
+            agent_id=session.agent_id or agent_id or None,
+            metadata=metadata,
+            properties=properties_of({"metadata": metadata}, owner="session"),
+            summary=session.summary or None,
+            create_time=create_time,
+            update_time=times.update_time if times else create_time,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """An update of a session: the values of `fields`, and nothing else, take effect."""
+
+    session_id: str
+    # 0: whatever is current.
+    revision: int
+    fields: frozenset[str]
+    title: str | None
+    state: str | None
+    session_type: str
+    subject_id: str | None
+    agent_id: str | None
+    metadata: str | None
+    # What the metadata makes the session findable by.
+    properties: frozenset[Property]
+    summary: str | None
+
+    @classmethod
+    def of(cls, request: pb.UpdateSessionRequest) -> Self:
+        """Read an update. Without a mask a state that is not given stays, for a session always has one."""
+        session = request.session
+        if not session.session_id:
+            raise FieldInvalid(violations=[("session.session_id", "names the session to update")])
+        fields = masked(request.update_mask, UPDATABLE)
+        if not request.update_mask.paths and not session.state:
+            fields -= {"state"}
+        metadata = json_of(session, "metadata")
+        return cls(
+            session_id=session.session_id,
+            revision=session.revision,
+            fields=fields,
+            title=session.title or None,
+            state=_chosen(session.state) if "state" in fields else None,
+            session_type=session.session_type or DEFAULT_TYPE,
+            subject_id=session.subject_id or None,
+            agent_id=session.agent_id or None,
+            metadata=metadata,
+            properties=properties_of({"metadata": metadata}, owner="session"),
+            summary=session.summary or None,
+        )
+
+
+def _chosen(state: pb.SessionState) -> str:
+    if state not in _CHOOSABLE:
+        raise FieldInvalid(violations=[("session.state", "must be active, paused or completed")])
+    return wire.STATES[state]
+
+
+def title_of(messages: Sequence[pb.Message]) -> str | None:
+    """Return the title that a session gets when it has none: how its user began."""
+    for message in messages:
+        if message.role == pb.MESSAGE_ROLE_USER and message.content.strip():
+            return message.content.strip()[:MAX_AUTOMATIC_TITLE]
+    return None

@@ -1,0 +1,64 @@
+"""Agents and subjects of sessions, for messages that name none: those that were stored before the session had one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.database.named_queries import Queries
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database, Transaction
+
+_QUERIES = Queries.of("skein_session")
+# Messages that one transaction changes.
+BATCH = 1000
+
+
+class InheritanceStore:
+    """Brings messages up to their sessions, a bounded number at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def some(self, tenant_id: UUID, *, count: int) -> tuple[int, bool]:
+        """Look through up to `count` messages; return how many changed, and whether there may be more."""
+        changed, left = 0, count
+        while left > 0:
+            async with self._database.tenant(tenant_id) as tx:
+                step = await inherit(tx, tenant_id, count=min(left, BATCH))
+            if step is None:
+                return changed, False
+            read_count, changed_count = step
+            changed += changed_count
+            # A session whose messages are all deleted costs a step as well.
+            left -= max(1, read_count)
+        return changed, True
+
+
+async def inherit(
+    tx: Transaction, tenant_id: UUID, *, session_id: str | None = None, count: int = BATCH
+) -> tuple[int, int] | None:
+    """Give up to `count` messages of one session its agent and subject; return how many were read, and changed.
+
+    None comes back when no session has such messages, or others hold the rows of those that have.
+    """
+    session = await tx.row(_QUERIES["uninherited_session"], tenant_id=tenant_id, session_id=session_id)
+    if session is None:
+        return None
+    of_session = {"tenant_id": tenant_id, "session_id": session["session_id"]}
+    order = await tx.rows(_QUERIES["order_after"], **of_session, sequence=session["inherited_sequence"], limit=count)
+    values = {
+        "tenant_id": tenant_id,
+        "message_ids": [row["message_id"] for row in order],
+        "agent_id": session["agent_id"],
+        "subject_id": session["subject_id"],
+    }
+    changed = 0
+    if order:
+        changed = await tx.execute(_QUERIES["inherit_messages"], **values)
+        await tx.execute(_QUERIES["inherit_documents"], **values)
+    reached = order[-1]["sequence"] if len(order) == count else session["last_sequence"]
+    await tx.execute(_QUERIES["mark_inherited"], **of_session, sequence=reached)
+    return len(order), changed

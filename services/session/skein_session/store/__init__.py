@@ -1,1 +1,0 @@
-"""Every database call of the session service, one method per step of an RPC."""

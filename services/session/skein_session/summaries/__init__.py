@@ -1,0 +1,1 @@
+"""Summaries of a session, by a chat model or by its own sentences."""

@@ -1,0 +1,1 @@
+"""Salted digests of purged names, by which nothing takes their place."""

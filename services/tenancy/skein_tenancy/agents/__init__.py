@@ -1,0 +1,1 @@
+"""Agents of a tenant, and their purge."""

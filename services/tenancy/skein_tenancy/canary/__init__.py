@@ -1,0 +1,1 @@
+"""The synthetic organization and tenants of the canary."""

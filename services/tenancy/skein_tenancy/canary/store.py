@@ -1,0 +1,57 @@
+"""The synthetic tenants of the canary in the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.canary import CANARIES, ORGANIZATION, SLUG
+from skein_kit.ids import now
+from skein_tenancy.queries import QUERIES
+
+if TYPE_CHECKING:
+    from skein_kit.canary import Canary
+    from skein_kit.database.transactions import Database
+
+_ROLE = "viewer"
+
+
+class CanaryStore:
+    """Makes what is missing of the organization, its two tenants and their one member each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def ensure(self) -> None:
+        at = now()
+        async with self._database.operator() as tx:
+            await tx.execute(
+                QUERIES["ensure_canary_organization"],
+                organization_id=ORGANIZATION,
+                display_name="Canary",
+                slug=SLUG,
+                create_time=at,
+            )
+            for canary in CANARIES:
+                await tx.execute(
+                    QUERIES["ensure_canary_tenant"],
+                    tenant_id=canary.tenant_id,
+                    organization_id=ORGANIZATION,
+                    display_name=f"Canary {canary.secret}",
+                    slug=canary.slug,
+                    create_time=at,
+                )
+        for canary in CANARIES:
+            await self._ensure_member(canary)
+
+    async def _ensure_member(self, canary: Canary) -> None:
+        async with self._database.tenant(canary.tenant_id) as tx:
+            await tx.row(
+                QUERIES["create_member"],
+                tenant_id=canary.tenant_id,
+                account_id=canary.account_id,
+                role=_ROLE,
+                email=f"{canary.secret}@canary.invalid",
+                display_name=f"Canary {canary.secret}",
+                create_time=now(),
+                created_by="system:tenancy",
+            )

@@ -1,0 +1,1 @@
+"""Deletion of tenants and organizations: the grace period, the purge of all rows, and its report."""

@@ -1,0 +1,1 @@
+"""Invitations to join a tenant: tokens, mails, and acceptance."""

@@ -1,0 +1,1 @@
+"""Members of a tenant: roles, ownership, and the accounts behind them."""

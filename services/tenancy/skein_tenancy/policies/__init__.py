@@ -1,0 +1,1 @@
+"""The policy of a tenant: how it remembers, recalls, and keeps."""

@@ -1,0 +1,1 @@
+"""Subjects of a tenant, and the properties by which they are found."""

@@ -1,0 +1,1 @@
+"""Tenants and organizations: their names and slugs, and which of them a caller may read or change."""

@@ -1,0 +1,1 @@
+"""Tools of a tenant, their JSON Schemas, and the agents that have them."""

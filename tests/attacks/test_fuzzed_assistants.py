@@ -1,0 +1,72 @@
+"""Messages of any kind to every port of the assistants.
+
+Attack: valid requests with odd values, in other encodings, in any number of frames, and bytes of any kind.
+May be seen: one answer to each, in the form of the port's dialect; nothing of another tenant, nothing of the inside.
+May be spent: no row of another tenant changes, and an honest peer beside it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+from fix_attacks import attack_size
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, Assistant
+from fix_pc2_fuzzing import faults_of, is_answered, messages
+from fix_rows import rows_of
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+
+if TYPE_CHECKING:
+    import io
+
+    from fix_cluster import Cluster, Tenant
+
+# Another seed makes other messages.
+SEED = int(os.environ.get("SKEIN_ATTACKS_SEED", "0"))
+PORTS = (*MAIN_PORTS, 7240, 5598, *HEALTH_PORTS, 6583)
+MARKER = "the-heron-of-another-tenant"
+
+
+async def things_of(tenant: Tenant, content: str) -> dict[str, str]:
+    """Make one of what messages name, and return the ids."""
+    session = (await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest())).session
+    created = [
+        await tenant.memory.CreateMemory(
+            memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=f"{content} {number}"))
+        )
+        for number in range(2)
+    ]
+    first, second = (one.memory.memory_id for one in created)
+    return {"memory_id": first, "other_memory_id": second, "session_id": session.session_id}
+
+
+@pytest.mark.timeout(3600)
+async def test_no_message_finds_a_defect_or_anything_of_another_tenant(
+    cluster: Cluster, tenant: Tenant, assistant: Assistant, log: io.StringIO
+) -> None:
+    victim = await cluster.new_tenant()
+    others = list((await things_of(victim, MARKER)).values())
+    connection = await asyncpg.connect(dsn=cluster.postgres.url(user="postgres", database="skein"))
+    before = await rows_of(connection, victim.tenant_id)
+
+    faults: list[str] = []
+    for port in PORTS:
+        things = await things_of(tenant, "kettle")
+        number = SEED + zlib.crc32(str(port).encode())
+        sent = messages(port, things, others, attack_size(3, 60), number)
+        faults += await faults_of(assistant, sent, MARKER)
+        await is_answered(assistant, port)
+
+    after = await rows_of(connection, victim.tenant_id)
+    await connection.close()
+    assert faults == []
+    assert after == before
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert [line for line in lines if line["event"] == "fault"] == []
+    await assistant.create("honest")

@@ -1,0 +1,242 @@
+"""What a fuzzer of the assistants' ports sends, and how an answer to it must be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import zmq
+import zmq.asyncio
+from fix_messages import examples
+from fix_odd_values import FLOATS, JSON_TEXTS, LENGTHS, QUERIES, SECONDS, STRUCTS, TEXTS
+from fix_pc2 import HEALTH_PORTS, assert_healthy
+from hypothesis import strategies as st
+
+from skein_pc2.protocol import errors
+
+if TYPE_CHECKING:
+    from fix_pc2 import Assistant
+
+CORPUS = Path(__file__).parent / "attacks" / "corpus_pc2"
+# A valid request of every action and command, as the tests of the ports send them; "{memory_id}" is one that exists.
+REQUESTS: dict[str, list[dict[str, Any]]] = json.loads((CORPUS / "requests.json").read_text("utf-8"))
+# Ports that share the dialect of another.
+SAME = {5576: 5570, 7240: 7140}
+CODES = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, str)}
+# What no text of an answer says: a defect, and what is inside.
+INTERNAL = re.compile(
+    r"Skein failed|Traceback|asyncpg|grpc\.|site-packages|File \"|skein_\w+\.|object at 0x|psycopg|SELECT .* FROM"
+)
+# Stands in a message for a number that Python does not write.
+_RAW = re.compile(r'"<raw (.*?)>"')
+_NUMBERS = (
+    "1e400",
+    "-1e400",
+    "9" * 4000,
+    "9" * 5000,
+    "1e-400",
+    "0.1" + "0" * 2000 + "1",
+    "-0",
+    "1E+2",
+    "NaN",
+    "-Infinity",
+)
+_ENCODINGS = ("utf-8", "utf-16", "utf-32-be", "utf-7", "utf-8-sig", "cp037")
+_DEEP = (29, 31, 100, 399, 401, 1500, 50_000)
+_SCALARS = st.sampled_from(
+    (
+        None,
+        True,
+        False,
+        0,
+        1,
+        -1,
+        2**31,
+        -(2**63),
+        2**63,
+        2**64,
+        10**30,
+        "",
+        *FLOATS,
+        *SECONDS,
+        *LENGTHS,
+        *TEXTS,
+        *QUERIES,
+    )
+) | st.sampled_from([f"<raw {number}>" for number in _NUMBERS])
+_VALUES = st.one_of(
+    _SCALARS,
+    _SCALARS,
+    st.sampled_from(("\ud800", "a\udfffb", "x" * 70_000, "\0", "é" * 5000)),
+    st.sampled_from([*STRUCTS, *JSON_TEXTS[:12]]).map(lambda text: f"<raw {text}>" if '"<' not in text else text),
+    st.sampled_from(_DEEP).map(lambda depth: f"<raw {'[' * depth}{']' * depth}>"),
+    st.lists(_SCALARS, max_size=4),
+    st.sampled_from((100, 5000, 25_000)).map(lambda count: [0] * count),
+    st.dictionaries(st.sampled_from(TEXTS) | st.text(max_size=4), _SCALARS, max_size=4),
+)
+# The frames before the one that says something: an empty one, none, or those of proxies.
+_ROUTES = st.sampled_from(((b"",), (b"",), (b"",), (), (b"p", b""), (b"\0" * 300, b"q", b"")))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One message of the fuzzer."""
+
+    port: int
+    frames: tuple[bytes, ...]
+
+    def __str__(self) -> str:
+        """Show it in the form that the corpus takes."""
+        shown = [frame[:3000].hex() for frame in self.frames[:20]]
+        return f"{json.dumps({'port': self.port, 'frames': shown})} {self.frames[-1][:300]!r}"
+
+
+@st.composite
+def changed(draw: st.DrawFn, origin: dict[str, Any], names: list[str]) -> bytes:
+    """Make a message in which one to four places have other values, as bytes that may be damaged as well."""
+    message: Any = json.loads(json.dumps(origin))
+    for _ in range(draw(st.sampled_from((1, 1, 2, 3, 4)))):
+        message = draw(_altered(message, names))
+    # Twice: a raw value may be within a text that is not read as JSON.
+    text = _RAW.sub(lambda found: json.loads(f'"{found[1]}"'), json.dumps(message))
+    body = text.encode(draw(st.sampled_from(_ENCODINGS)) if draw(st.integers(0, 9)) == 0 else "utf-8", "replace")
+    if draw(st.integers(0, 11)) == 0:
+        place = draw(st.integers(0, len(body)))
+        body = draw(
+            st.sampled_from((body[:place], body[:place] + b"\xff\0" + body[place:], body + body, body[place:], b""))
+        )
+    return body
+
+
+@st.composite
+def _altered(draw: st.DrawFn, value: Any, names: list[str], depth: int = 0) -> Any:
+    """Change one place of a JSON value, at any depth."""
+    if isinstance(value, dict | list) and value and (depth == 0 or draw(st.integers(0, 3)) > 0):
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        # The action itself is changed seldom: most messages are to get behind it.
+        key = draw(st.sampled_from([one for one in keys if one not in {"action", "command"}] or keys))
+        match draw(st.integers(0, 9)):
+            case 0:
+                copied = value.copy()
+                del copied[key]
+                return copied
+            case 1 if isinstance(value, dict):
+                return {**value, draw(st.sampled_from(_NAMES)): draw(_VALUES | st.sampled_from(names))}
+            case 2 if isinstance(value, dict):
+                return {**value, "action" if "action" in value else "command": draw(_VALUES)} if depth == 0 else value
+            case _:
+                copied = value.copy()
+                copied[key] = draw(_altered(value[key], names, depth + 1))
+                return copied
+    return draw(st.one_of(_VALUES, st.sampled_from(names), st.just([value]), st.just({"a": value})))
+
+
+def _keys_of(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*map(_keys_of, value.values()))
+    return set().union(*map(_keys_of, value)) if isinstance(value, list) else set()
+
+
+_NAMES = sorted(_keys_of(list(REQUESTS.values())))
+
+
+def requests_of(port: int, things: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the valid requests of a port, naming what exists."""
+    text = json.dumps(REQUESTS.get(str(SAME.get(port, port)), [{"action": "ping"}]))
+    for name, value in things.items():
+        text = text.replace(f"{{{name}}}", value)
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[Sent]:
+    """Make so many messages for each valid request of a port: the same ones for the same `number`, but for the ids."""
+    found = []
+    for place, origin in enumerate(requests_of(port, things)):
+        names = [*things.values(), *others]
+
+        @st.composite
+        def sent(draw: st.DrawFn, origin: dict[str, Any] = origin, names: list[str] = names) -> Sent:
+            body, route = draw(changed(origin, names)), draw(_ROUTES)
+            match draw(st.integers(0, 19)):
+                case 0:
+                    return Sent(port, tuple(draw(st.lists(st.binary(max_size=9), min_size=1, max_size=20))))
+                case 1:
+                    return Sent(port, (*route, body, *[b"x"] * draw(st.integers(1, 30))))
+                case _:
+                    return Sent(port, (*route, body))
+
+        found += examples(sent(), count, number + place)
+    return found
+
+
+def fault(sent: Sent, frames: list[bytes], foreign: str) -> str:
+    """Return what is wrong with an answer; "" for nothing. `foreign` is in no answer to this sender."""
+    try:
+        answer = json.loads(frames[-1])
+    except ValueError:
+        return f"no JSON: {frames[-1][:200]!r}"
+    text = json.dumps(answer, ensure_ascii=False)
+    if foreign in text:
+        return "shows what another tenant has"
+    if (found := INTERNAL.search(text)) is not None and found[0].encode() not in sent.frames[-1]:
+        return f"tells of the inside: {found[0]}: {text[:500]}"
+    return _misfit(sent.port, answer)
+
+
+def _misfit(port: int, answer: Any) -> str:
+    """Return how an answer differs from the form of its port's dialect."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("status"), str):
+        return f"no object with a status: {str(answer)[:200]}"
+    if port in HEALTH_PORTS:
+        return "" if answer.get("agent") else f"no health document: {str(answer)[:200]}"
+    if answer["status"].lower() != "error":
+        return ""
+    if SAME.get(port, port) == 5570:
+        error: Any = answer.get("error")
+        is_right = (
+            isinstance(error, dict) and error.get("code") in CODES and error["message"] and "request_id" in answer
+        )
+        is_right = is_right and error["code"] != errors.INTERNAL_ERROR
+    elif port in {5596, 5598}:
+        is_right = bool(answer.get("message")) and answer.get("reason") == answer.get("error") == answer["message"]
+    else:
+        is_right = isinstance(answer.get("message"), str) and bool(answer["message"])
+    return "" if is_right else f"a refusal of another form: {str(answer)[:300]}"
+
+
+async def faults_of(assistant: Assistant, sent: list[Sent], foreign: str, *, peers: int = 8) -> list[str]:
+    """Send messages of one port, several at once, each of which must be answered; return what is wrong."""
+    waiting = sent[::-1]
+    found: list[str] = []
+
+    async def ask_by_turns() -> None:
+        async with assistant.socket(zmq.DEALER, sent[0].port) as peer:
+            while waiting:
+                one = waiting.pop()
+                await peer.send_multipart(one.frames)
+                if wrong := await _wrong(peer, one, foreign):
+                    found.append(f"{wrong}\n    {one}")
+                    if wrong == "silence":
+                        return
+
+    await asyncio.gather(*(ask_by_turns() for _ in range(peers)))
+    return found
+
+
+async def _wrong(peer: zmq.asyncio.Socket, sent: Sent, foreign: str) -> str:
+    try:
+        frames = await peer.recv_multipart()
+    except zmq.Again:
+        return "silence"
+    return fault(sent, frames, foreign)
+
+
+async def is_answered(assistant: Assistant, port: int) -> None:
+    """Hold that an honest peer is answered."""
+    answer = await assistant.say(port, b'{"action": "ping"}')
+    assert_healthy(answer, status=answer["status"])

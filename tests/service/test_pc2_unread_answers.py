@@ -1,0 +1,78 @@
+"""Answers that a peer of the assistants' ports does not read: bounded, and without effect on its later answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zmq
+import zmq.asyncio
+from fix_pc2 import Assistant
+
+from skein_pc2.transport import router
+from skein_pc2.transport.listener import listening
+from skein_pc2.transport.router import ANSWERED, Door, Router
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein_pc2.protocol.frames import Frames
+
+
+class Echo:
+    """A dialect whose answers are as large as the message says."""
+
+    async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
+        return {"status": "ok", "text": "x" * int(frames.body[0])}
+
+    def refused(self, code: str, text: str) -> dict[str, Any]:
+        return {"status": code}
+
+
+async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
+    """Ask for answers of some sizes, and read when all have been made; return how many there are."""
+    made = ANSWERED.labels("1", "ok")
+    expected = made._value.get() + len(sizes)
+    for size in sizes:
+        await peer.send(str(size).encode())
+    async with asyncio.timeout(60):
+        while made._value.get() < expected:
+            await asyncio.sleep(0.01)
+    count = 0
+    while await peer.poll(500):
+        await peer.recv_multipart()
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    ("waves", "unread_bytes", "identity"),
+    [([[10_000] * 4000] * 2, 32 << 20, b"k"), ([[0] * 1000], 128 << 10, b"k" * 255)],
+    ids=["answers-beyond-the-queue", "long-identity"],
+)
+async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_later(
+    monkeypatch: pytest.MonkeyPatch, waves: list[list[int]], unread_bytes: int, identity: bytes
+) -> None:
+    # So few that one test can fill them.
+    monkeypatch.setattr(router, "_UNREAD_BYTES", unread_bytes)
+    last = [unread_bytes // 40] * 39
+    door = Door(number=1, host="127.0.0.1", port=0, networks=())
+    context = zmq.asyncio.Context()
+    context.rcvhwm = 1
+    try:
+        async with (
+            listening(door, router=Router(context, door, Echo(), waiting=100_000)) as listener,
+            Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
+        ):
+            peer.disconnect(f"tcp://{listener.address}")
+            peer.setsockopt(zmq.ROUTING_ID, identity)
+            peer.connect(f"tcp://{listener.address}")
+            for sizes in waves:
+                await answers_to(peer, sizes)
+
+            read = await answers_to(peer, last)
+    finally:
+        context.term()
+
+    assert read == len(last)

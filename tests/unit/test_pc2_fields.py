@@ -1,0 +1,39 @@
+"""Numbers of free JSON as pc2 writes them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from google.protobuf.struct_pb2 import Struct
+
+from skein_kit.json_values.exact import JsonInvalid
+from skein_pc2.protocol import fields
+
+
+def written(number: float) -> str:
+    values = Struct()
+    values["number"] = number
+    return json.dumps(fields.plain(values)["number"])
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (3.0, "3"),
+        (-0.5, "-0.5"),
+        (float(2**53), "9007199254740992"),
+        (1.2345678901234568e20, "123456789012345680000"),
+        (-1.2345678901234568e20, "-123456789012345680000"),
+        (1e21, "1e+21"),
+    ],
+)
+def test_a_large_whole_number_is_written_with_the_digits_of_its_double(number: float, text: str) -> None:
+    assert written(number) == text
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_lacks_is_refused(number: float) -> None:
+    with pytest.raises(JsonInvalid):
+        written(number)
