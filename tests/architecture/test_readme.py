@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from skein.errors.v1 import errors_pb2
 from skein_cluster import registry
-from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, ROLES, SYSTEM
+from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, ROLE_PERMISSIONS, SYSTEM
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -112,7 +112,7 @@ def test_every_reason_is_in_the_table_under_its_code() -> None:
 
 
 def test_every_permission_is_in_the_table_with_the_first_role_that_has_it() -> None:
-    first = {permission: role for role in reversed(list(ROLES)) for permission in ROLES[role]}
+    first = {permission: role for role in reversed(list(ROLE_PERMISSIONS)) for permission in ROLE_PERMISSIONS[role]}
     others = dict.fromkeys((ACCOUNT, CREATE_TENANT, OPERATOR, SYSTEM), "")
 
     assert {row[0].strip("`"): row[1] for row in rows("Permissions")} == {**first, **others}
