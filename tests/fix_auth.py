@@ -15,7 +15,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_kit.host.process import Host, running
+from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ async def auth_alone(
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
     )
-    async with running(registry.load(["auth"]), host) as services:
+    async with run_services(registry.load(["auth"]), host) as services:
         await services.wait_ready(60)
         async with aio.insecure_channel(addresses["auth"]) as channel:
             yield Alone(channel=channel, database=database)

@@ -302,10 +302,10 @@ async def new_tenant(channel: aio.Channel, operator_key: str) -> Tenant:
 async def running_cluster(folder: Path, environment: dict[str, str], *, form: str = "") -> AsyncIterator[Cluster]:
     """Run a cluster with these settings until the block ends, in the form that the tests are run in or a given one."""
     # Imported here, because unit tests need none of the services.
-    from skein_cluster.processes.multi_process import separate_processes  # noqa: PLC0415
-    from skein_cluster.processes.single_process import embedded_cluster  # noqa: PLC0415
+    from skein_cluster.processes.multi_process import multi_process_cluster  # noqa: PLC0415
+    from skein_cluster.processes.single_process import single_process_cluster  # noqa: PLC0415
 
-    forms = {"one": embedded_cluster, "many": separate_processes}
+    forms = {"one": single_process_cluster, "many": multi_process_cluster}
     async with forms[form or os.environ.get("SKEIN_TEST_FORM", "one")](
         folder, environment=environment, durable=False
     ) as embedded:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fix_cluster import test_environment
 
 from skein_cluster import embedded
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -73,8 +73,8 @@ async def skein(
 async def status(*arguments: str, environment: Mapping[str, str]) -> Ended:
     """Ask how a cluster is until all of it serves: on a machine that stands still, one service may say so late."""
     async with asyncio.timeout(120):
-        while (ended := await skein("status", *arguments, environment=environment)).code != Exit.OK:
-            assert ended.code == Exit.REFUSED, ended.err
+        while (ended := await skein("status", *arguments, environment=environment)).code != ExitCode.OK:
+            assert ended.code == ExitCode.REFUSED, ended.err
     return ended
 
 
@@ -127,7 +127,7 @@ async def _panel(process: asyncio.subprocess.Process) -> str:
 
 def erase(data_dir: Path) -> None:
     """Remove the database, which for root lies outside of the data folder."""
-    embedded.erase(data_dir / "postgres")
+    embedded.delete_data_dir(data_dir / "postgres")
 
 
 def descendants(pid: int) -> set[int]:

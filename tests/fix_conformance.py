@@ -22,11 +22,11 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from skein.auth.v1 import oauth_pb2
-from skein_gateway.http_api.server import entered
-from skein_gateway.identity.trusted_proxies import Proxies
-from skein_gateway.mcp.http_handler import Guard, McpDoor, manager_of, running
+from skein_gateway.http_api.server import call_of_request
+from skein_gateway.identity.trusted_proxies import TrustedProxies
+from skein_gateway.mcp.http_handler import McpHttpHandler, OriginCheck, manager_of, running_manager
 from skein_gateway.mcp.rpc_calls import MCP_PATH
-from skein_gateway.oauth.metadata import Metadata
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_kit.host.admin_port import serve_http
 from skein_kit.identity.identity_token import Caller
 
@@ -370,14 +370,14 @@ async def conformance_door(**different: Any) -> AsyncIterator[str]:
     """Serve the fixtures behind our door, everybody being let in; yield the address of /mcp."""
     issuer: Any = Issuer()
     manager = manager_of(conformance_server(), **different)
-    door = McpDoor(
+    door = McpHttpHandler(
         manager,
-        entering=lambda request: entered(request, Proxies()),
+        entering=lambda request: call_of_request(request, TrustedProxies()),
         identify=anybody,
-        metadata=Metadata(issuer),
-        guard=Guard(loopback=True),
+        metadata=ServerMetadata(issuer),
+        guard=OriginCheck(loopback=True),
         seconds=10,
     )
     app = Starlette(routes=[Route(MCP_PATH, door)])
-    async with running(manager), serve_http(app, "127.0.0.1", 0, limits()) as address:
+    async with running_manager(manager), serve_http(app, "127.0.0.1", 0, limits()) as address:
         yield f"http://{address}{MCP_PATH}"

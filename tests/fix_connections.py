@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from skein_kit.http_server.connections import Limits
+from skein_kit.http_server.connections import HttpLimits
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n"
 SECONDS = 60.0
 
 
-def limits(*, most: int = 100, reserve_from: int = 10_000, proxy: str = "", **settings: float) -> Limits:
+def limits(*, most: int = 100, reserve_from: int = 10_000, proxy: str = "", **settings: float) -> HttpLimits:
     """Return the limits of a port, with time-outs that no test waits for unless it says so."""
     patience = dict.fromkeys(
         ("http_header_seconds", "request_body_seconds", "http_idle_seconds", "http_stalled_seconds"), 600.0
     )
     made = ProcessSettings(**{**patience, **settings})  # type: ignore[arg-type]  # Numbers, by the names of the fields.
-    return Limits.of(made, most=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy)
+    return HttpLimits.of(made, most=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy)
 
 
 @dataclass(eq=False)

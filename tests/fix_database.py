@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from skein_cluster import embedded, registry
-from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TestDatabase:
     @asynccontextmanager
     async def role(self, service: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         """Connect as a service does."""
-        connection = await asyncpg.connect(**connect_keywords(self.url, role_of(service)))
+        connection = await asyncpg.connect(**connect_arguments(self.url, database_role(service)))
         try:
             yield connection
         finally:

@@ -29,14 +29,14 @@ from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_cluster.backup import base_backup
 from skein_cluster.backup import restore as restoring
-from skein_cluster.backup.repository import Folder
-from skein_cluster.backup.source import source
+from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.source import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skein_cluster.backup.repository import Backup
-    from skein_cluster.backup.restore import Restored
+    from skein_cluster.backup.restore import RestoreResult
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 USER = session_pb2.MESSAGE_ROLE_USER
@@ -77,10 +77,10 @@ class Drill:
     old_export: str
 
     @property
-    def folder(self) -> Folder:
-        return Folder(Path(self.environment["SKEIN_BACKUP_DIR"]))
+    def folder(self) -> BackupRepository:
+        return BackupRepository(Path(self.environment["SKEIN_BACKUP_DIR"]))
 
-    async def restore(self, name: str, *, to: datetime | None = None) -> Restored:
+    async def restore(self, name: str, *, to: datetime | None = None) -> RestoreResult:
         """Bring the backup back in a data folder of this name, as somebody who brings the keys later."""
         backup = self.folder.find(self.made.backup_id)
         environment = environment_of(self.place, name)
@@ -115,10 +115,10 @@ def environment_of(place: Path, name: str) -> dict[str, str]:
 
 async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     """Make a backup of a cluster that runs."""
-    folder = Folder(Path(environment["SKEIN_BACKUP_DIR"]))
+    folder = BackupRepository(Path(environment["SKEIN_BACKUP_DIR"]))
     with folder.writing():
-        async with source(data_dir, environment) as found:
-            return await base_backup.create(folder, found, environment, told=lambda _done, _whole: None)
+        async with open_source(data_dir, environment) as found:
+            return await base_backup.create_backup(folder, found, environment, told=lambda _done, _whole: None)
 
 
 def _hear_nothing(_said: str) -> None:

@@ -28,7 +28,7 @@ from skein_client.retry import RetryPolicy
 from skein_cluster import embedded, registry
 from skein_cluster.api import credentials
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import DATABASE, Base, prepared
+from skein_cluster.processes.single_process import DATABASE, PreparedDatabase, prepared_database
 from skein_pc2.settings import setting_of
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Replica:
 class Fleet:
     """Replicas over one database. The gateway's are called at `endpoint`, whichever of them run."""
 
-    base: Base
+    base: PreparedDatabase
     folder: Path
     channel: aio.Channel
     endpoint: str
@@ -258,7 +258,7 @@ def _names() -> Iterable[str]:
     yield from (f"pc2:{number}" for number in registry.PC2_PORTS)
 
 
-async def skein(base: Base, *arguments: str, python: str = sys.executable) -> Any:
+async def skein(base: PreparedDatabase, *arguments: str, python: str = sys.executable) -> Any:
     """Run a command on the fleet's database, and return the JSON that it prints."""
     process = await asyncio.create_subprocess_exec(
         python, "-m", "skein_cluster", *arguments, "--json", stdout=asyncio.subprocess.PIPE, env=base.environment
@@ -269,13 +269,13 @@ async def skein(base: Base, *arguments: str, python: str = sys.executable) -> An
 
 
 @asynccontextmanager
-async def prepared_by(python: str, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[Base]:
-    """Do as `prepared`, with the migrations of another version of the code."""
+async def prepared_by(python: str, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[PreparedDatabase]:
+    """Do as `prepared_database`, with the migrations of another version of the code."""
     credentials.make_private(folder)
     async with embedded.running_server(folder / "postgres", durable=False) as server:
         await embedded.create_database(server, DATABASE)
         values = {**environment, "SKEIN_DATABASE_URL": server.url(user="postgres", database=DATABASE)}
-        base = Base(data_dir=folder, environment=values, postgres=server, operator_key="")
+        base = PreparedDatabase(data_dir=folder, environment=values, postgres=server, operator_key="")
         await skein(base, "migrate", python=python)
         made = await skein(base, "bootstrap", python=python)
         yield dataclasses.replace(base, operator_key=made["operator_key"])
@@ -291,7 +291,9 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
         del values[name]
     is_current = python == sys.executable
     preparing = (
-        prepared(folder, environment=values, durable=False) if is_current else prepared_by(python, folder, values)
+        prepared_database(folder, environment=values, durable=False)
+        if is_current
+        else prepared_by(python, folder, values)
     )
     try:
         # Some are listened on much later, and some again and again: nobody else gets them meanwhile.

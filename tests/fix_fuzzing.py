@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from skein.errors.v1 import errors_pb2
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import reason_of
-from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
+from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT, OPERATOR
 
 if TYPE_CHECKING:
     from fix_accounts import Account
@@ -180,7 +180,7 @@ class Fuzzer:
             return
         for name in RECIPES[path].needs:
             self.world.things.pop(name, None)
-        if RULES[path].permission == ACCOUNT:
+        if ACCESS_RULES[path].permission == ACCOUNT:
             self.world.things.pop("owner", None)
             self.world.things.pop("co_owner", None)
         if path in ENDING:
@@ -219,7 +219,7 @@ class Fuzzer:
         return {str(world.tenant.tenant_id), *[await world.thing(name) for name in NAMED]}
 
     async def _metadata(self, attempt: Attempt) -> list[tuple[str, str]]:
-        rule = RULES[attempt.path]
+        rule = ACCESS_RULES[attempt.path]
         if rule.public:
             return []
         if attempt.caller == VIEWER:
@@ -238,7 +238,7 @@ class Fuzzer:
 
 def _callers(path: str) -> tuple[str, ...]:
     """Return who calls an RPC, each as often as it is to be drawn."""
-    permission = RULES[path].permission
+    permission = ACCESS_RULES[path].permission
     # An account is one person's, and has no viewers.
     if permission == ACCOUNT:
         return (TENANT,)

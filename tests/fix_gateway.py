@@ -20,7 +20,7 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.rate_limits import limiter
 from skein_gateway.service import SERVICE
-from skein_kit.host.process import Host, Service, Servicers, running
+from skein_kit.host.process import Host, Service, ServicerRegistry, run_services
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.metrics import READY
 
@@ -47,8 +47,8 @@ class Played:
             return await self.scripts[method](request, call)
 
         @asynccontextmanager
-        async def start(_host: Host) -> AsyncIterator[Servicers]:
-            servicers = Servicers()
+        async def start(_host: Host) -> AsyncIterator[ServicerRegistry]:
+            servicers = ServicerRegistry()
             servicers.add(add, type("Played", (base,), {method: answer})())
             yield servicers
 
@@ -111,7 +111,7 @@ async def gateway_before(
             # While limits are not told in time everybody passes, which a machine that stands still is no reason for.
             patched = stack.enter_context(pytest.MonkeyPatch.context())
             patched.setattr(limiter, "ANSWER_SECONDS", 30.0)
-            running_services = await stack.enter_async_context(running([*services, SERVICE], host))
+            running_services = await stack.enter_async_context(run_services([*services, SERVICE], host))
             await running_services.wait_ready(60)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:
                 stubs = Stubs.of(channel, tenant.api_key)

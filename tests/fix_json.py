@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 def with_texts(message: Message) -> None:
     """Write beside each field of free JSON in a message what it says, as text."""
-    for part, name in fields.pairs_in(message):
+    for part, name in fields.json_fields_in(message):
         if (value := fields.value_of(part, name)) is not None:
             setattr(part, name + fields.TEXT, exact.canonical(value))

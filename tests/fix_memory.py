@@ -17,9 +17,9 @@ from joserfc.jwk import OKPKey
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_kit.host.process import Host, running
+from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Alone:
             environment={"SKEIN_DATA_DIR": str(self.folder), **environment},
             schema_version=registry.migrations()[-1].number,
             addresses=addresses,
-            _verifier=TokenVerifier(public_keys),
+            _verifier=IdentityTokenVerifier(public_keys),
         )
-        async with running(registry.load(["memory"]), host) as services:
+        async with run_services(registry.load(["memory"]), host) as services:
             await services.wait_ready(60)
             self.address[:] = [addresses["memory"]]
             yield
@@ -72,7 +72,7 @@ class Alone:
             closed=closed,
         )
         async with aio.insecure_channel(self.address[0]) as channel:
-            yield cast("aio.Channel", Authorized(channel, lambda: sign(who, key=KEY, at=time.time())[0]))
+            yield cast("aio.Channel", Authorized(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0]))
 
     async def rows(self, statement: str) -> list[Any]:
         async with self.database.superuser() as connection:

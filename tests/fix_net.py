@@ -17,7 +17,7 @@ from grpc import aio
 
 from skein_client.channels import OPTIONS
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import DATABASE, prepared
+from skein_cluster.processes.single_process import DATABASE, prepared_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -74,7 +74,7 @@ async def _is_ready(admin: str) -> bool:
 @asynccontextmanager
 async def net_with_proxies(folder: Path) -> AsyncIterator[Net]:
     async with AsyncExitStack() as stack:
-        base = await stack.enter_async_context(prepared(folder, environment=test_environment(), durable=False))
+        base = await stack.enter_async_context(prepared_database(folder, environment=test_environment(), durable=False))
         server = base.postgres
         back = await stack.enter_async_context(Proxy.to(Path(server.host) / f".s.PGSQL.{server.port}"))
         names = [f"SKEIN_{name.upper()}_PORT" for name in (*BEHIND, "gateway")]

@@ -13,15 +13,15 @@ from fix_cluster import Authorized, Tenant, test_environment
 from grpc import aio
 
 from skein_cluster import registry
-from skein_cluster.processes.single_process import DATABASE, prepared
-from skein_kit.host.process import running
+from skein_cluster.processes.single_process import DATABASE, prepared_database
+from skein_kit.host.process import run_services
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from skein_cluster.embedded.server import Server
-    from skein_cluster.processes.single_process import Base
+    from skein_cluster.processes.single_process import PreparedDatabase
     from skein_kit.host.process import Host
 
 
@@ -41,18 +41,18 @@ def url_of(server: Server) -> str:
     return server.url(user="postgres", database=DATABASE)
 
 
-async def migrated(folder: Path) -> Base:
+async def migrated(folder: Path) -> PreparedDatabase:
     """Make the data of a cluster in a folder, in `postgres`; nothing runs afterwards."""
-    async with prepared(folder, environment=test_environment()) as base:
+    async with prepared_database(folder, environment=test_environment()) as base:
         return base
 
 
 @asynccontextmanager
-async def served_on(base: Base, server: Server, **settings: str) -> AsyncIterator[tuple[Host, Tenant]]:
+async def served_on(base: PreparedDatabase, server: Server, **settings: str) -> AsyncIterator[tuple[Host, Tenant]]:
     """Run the services on a server until the block ends; yield where they listen, and a tenant."""
     environment = {**base.environment, "SKEIN_DATABASE_URL": url_of(server), **settings}
     host = registry.host_of(ProcessSettings.read(environment), environment)
-    async with running(registry.load(name for name in registry.NAMES if name != "pc2"), host) as cluster:
+    async with run_services(registry.load(name for name in registry.NAMES if name != "pc2"), host) as cluster:
         await cluster.wait_ready(60)
         made = await base.write_credentials(host.addresses)
         async with aio.insecure_channel(host.addresses["gateway"]) as channel:

@@ -14,7 +14,7 @@ import zmq.asyncio
 from fix_cluster import Cluster, Tenant, test_environment
 
 from skein_cluster import registry
-from skein_kit.host.process import Running, running
+from skein_kit.host.process import RunningServices, run_services
 from skein_kit.settings import ProcessSettings
 from skein_pc2 import service
 from skein_pc2.service import SERVICE
@@ -97,7 +97,7 @@ class Alone(Assistant):
     """An assistant with a pc2 of its own."""
 
     environment: dict[str, str]
-    running: Running
+    running: RunningServices
 
 
 @asynccontextmanager
@@ -115,7 +115,7 @@ async def assistant_of(
             with pytest.MonkeyPatch.context() as patched:
                 for name in ("ANSWER_SECONDS", "PATIENT_SECONDS") if patient else ():
                     patched.setattr(service, name, PATIENT_SECONDS)
-                pc2 = await stack.enter_async_context(running([SERVICE], host))
+                pc2 = await stack.enter_async_context(run_services([SERVICE], host))
             yield Alone(context, OpenPorts(host.addresses), values, pc2)
     finally:
         context.term()

@@ -23,8 +23,8 @@ from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_cluster import embedded, registry
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
-from skein_kit.host.process import running
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.host.process import run_services
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
@@ -89,7 +89,8 @@ class RecallAlone:
     def _channel(self, principal: str, tenant_id: uuid.UUID | None, permissions: frozenset[str]) -> aio.Channel:
         caller = Caller(principal=principal, tenant_id=tenant_id, permissions=permissions)
         return cast(
-            "aio.Channel", Authorized(self.channel, lambda: sign(caller, key=self.key, at=now().timestamp())[0])
+            "aio.Channel",
+            Authorized(self.channel, lambda: sign_identity_token(caller, key=self.key, at=now().timestamp())[0]),
         )
 
     @asynccontextmanager
@@ -186,7 +187,7 @@ class Place:
             document = postings.Document(
                 item_id=item_id, kind="memory", text=text, **{n: v for n, v in columns.items() if n != "title"}
             )
-            await postings.put(tx, self.tenant_id, [document])
+            await postings.add_documents(tx, self.tenant_id, [document])
         if index:
             await self.embed(item_id, text)
         return str(item_id)
@@ -206,7 +207,7 @@ class Place:
                 at=at,
             )
             document = postings.Document(item_id=item_id, kind="message", text=content, session_id=session_id)
-            await postings.put(tx, self.tenant_id, [document])
+            await postings.add_documents(tx, self.tenant_id, [document])
         if index:
             await self.embed(item_id, content)
         return str(item_id)
@@ -226,9 +227,9 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
 
     environment = test_environment() | {"SKEIN_DATABASE_URL": url} | settings
     host = registry.host_of(ProcessSettings.read(environment), environment)
-    host._verifier = TokenVerifier(public_keys)
+    host._verifier = IdentityTokenVerifier(public_keys)
     async with (
-        running([SERVICE], host) as cluster,
+        run_services([SERVICE], host) as cluster,
         aio.insecure_channel(host.addresses["recall"]) as channel,
         Database.open(url, service="memory", size=4, timeout=30.0, init=prepare_connection) as memory,
         Database.open(url, service="session", size=4, timeout=30.0, init=prepare_connection) as session,

@@ -11,22 +11,22 @@ from typing import Any, cast
 from uuid import UUID
 
 from skein_kit.database.transactions import Database
-from skein_kit.outbound.fetch import Outbound
+from skein_kit.outbound.fetch import SafeHttpClient
 from skein_recall.index.reindexer import Reindexer
-from skein_recall.models.model import Registry
-from skein_recall.providers.api_keys import Keys
-from skein_recall.providers.selection import Providers
-from skein_recall.providers.text_embedder import Vectors
+from skein_recall.models.model import ModelRegistry
+from skein_recall.providers.api_keys import ApiKeys
+from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.text_embedder import TextEmbedder
 from skein_recall.store import Store, prepare_connection
 
 
 async def main(url: str, tenant: str, allow: str) -> None:
     async with Database.open(url, service="recall", size=2, timeout=5, init=prepare_connection) as database:
         store = Store(database)
-        registry = Registry(store.models.list_models, seconds=5.0)
+        registry = ModelRegistry(store.models.list_models, seconds=5.0)
         # What is reindexed here, an endpoint embeds.
-        providers = Providers(cast("Any", None), Outbound(allow=[allow]), Keys.read({}))
-        vectors = Vectors(providers, query_seconds=1.0)
+        providers = ProviderRegistry(cast("Any", None), SafeHttpClient(allow=[allow]), ApiKeys.read({}))
+        vectors = TextEmbedder(providers, query_seconds=1.0)
         reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
         sys.stdout.write("begun\n")
         sys.stdout.flush()

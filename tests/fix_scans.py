@@ -6,7 +6,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from skein_kit.ids import first_id, now
+from skein_kit.ids import min_id_at, now
 
 # The tenant that is asked: the largest one, with a tenth of everything.
 TENANT = uuid.UUID(int=1)
@@ -129,9 +129,9 @@ NAMED: dict[str, Any] = {
     "scan": 200,
     "candidates": 50,
     "chunks": 200,
-    "before_id": first_id(_FAR),
-    "before": first_id(_FAR),
-    "from_id": first_id(datetime(2026, 1, 1, tzinfo=UTC)),
+    "before_id": min_id_at(_FAR),
+    "before": min_id_at(_FAR),
+    "from_id": min_id_at(datetime(2026, 1, 1, tzinfo=UTC)),
     "agent_id": "agent 3",
     "subject_id": "subject 3",
     "session_id": "session 3",

@@ -14,9 +14,9 @@ from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein_cluster import registry
-from skein_kit.host.process import Host, running
+from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions as access
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Alone:
             closed=closed,
         )
         async with aio.insecure_channel(self.address) as channel:
-            yield cast("aio.Channel", Authorized(channel, lambda: sign(who, key=KEY, at=time.time())[0]))
+            yield cast("aio.Channel", Authorized(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0]))
 
     async def rows(self, statement: str) -> list[Any]:
         async with self.database.superuser() as connection:
@@ -70,7 +70,7 @@ async def session_alone(
         environment=environment,
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
-        _verifier=TokenVerifier(public_keys),
+        _verifier=IdentityTokenVerifier(public_keys),
     )
     tenant_id = uuid4()
     async with database.superuser() as connection:
@@ -86,6 +86,6 @@ async def session_alone(
             tenant_id,
             organization_id,
         )
-    async with running(registry.load(["session"]), host) as services:
+    async with run_services(registry.load(["session"]), host) as services:
         await services.wait_ready(60)
         yield Alone(address=addresses["session"], database=database, tenant_id=tenant_id)

@@ -10,24 +10,24 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from skein_kit.cold_storage.files import Cold
-from skein_kit.database.monthly_partitions import Months
+from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.store import Policies
-from skein_session.cold_storage.store import ArchiveStore
-from skein_session.idempotency import SessionRequests
+from skein_session.cold_storage.store import ColdStorageStore
+from skein_session.idempotency import SessionIdempotencyStore
 
-ONCE = Once(principal="killed", method="", request_id="", fingerprint=b"")
+ONCE = IdempotencyKey(principal="killed", method="", request_id="", fingerprint=b"")
 
 
 async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
     tenant_id = UUID(tenant)
     async with Database.open(url, service="session", size=2, timeout=5) as database:
-        months = Months(database, Queries.of("skein_session")["ensure_month"])
-        archives = ArchiveStore(database, SessionRequests(), Policies(), months, Cold(Path(folder)))
+        months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
+        archives = ColdStorageStore(database, SessionIdempotencyStore(), Policies(), months, ColdFiles(Path(folder)))
         sys.stdout.write("begun\n")
         sys.stdout.flush()
         while True:

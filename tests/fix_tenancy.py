@@ -16,9 +16,9 @@ from joserfc.jwk import OKPKey
 
 from skein.tenancy.v1 import members_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
-from skein_kit.host.process import Host, running
+from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions as access
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Person:
 
     def caller(self, tenant_id: UUID | None = None, role: str = "") -> Caller:
         """Return the person's own sign-in, in a tenant or in none."""
-        permissions = access.ROLES[role] if role else frozenset({"tenant.read"})
+        permissions = access.ROLE_PERMISSIONS[role] if role else frozenset({"tenant.read"})
         return Caller(
             principal=f"account:{self.account_id}",
             tenant_id=tenant_id,
@@ -99,7 +99,9 @@ class Tenancy:
         return {UUID(member.account_id): names[member.role] for member in listed.members}
 
     def _signed(self, who: Caller) -> aio.Channel:
-        return cast("aio.Channel", Authorized(self.channel, lambda: sign(who, key=KEY, at=time.time())[0]))
+        return cast(
+            "aio.Channel", Authorized(self.channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
+        )
 
 
 def operator_in(tenant_id: UUID) -> Caller:
@@ -125,9 +127,9 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
         environment={"SKEIN_CANARY_SECONDS": "0", **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
-        _verifier=TokenVerifier(public_keys),
+        _verifier=IdentityTokenVerifier(public_keys),
     )
-    async with running(registry.load(["tenancy"]), host) as services:
+    async with run_services(registry.load(["tenancy"]), host) as services:
         await services.wait_ready(60)
         async with aio.insecure_channel(addresses["tenancy"]) as channel:
             yield Tenancy(database, addresses["tenancy"], channel)

@@ -16,7 +16,7 @@ from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2, oaut
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
-from skein_auth.encryption import Sealer
+from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import KeyStore
@@ -264,7 +264,9 @@ async def service_identity(cluster: Cluster, service: str, tenant_id: uuid.UUID 
     url = cluster.postgres.url(user="postgres", database="skein")
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         caller = Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
-        return (await Keyring(KeyStore(database), Sealer(SystemKeys.of(SYSTEM_KEY))).signed(caller, at=time.time()))[0]
+        return (
+            await Keyring(KeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).signed(caller, at=time.time())
+        )[0]
 
 
 async def identity(cluster: Cluster, credential: str, tenant_id: str = "") -> str:

@@ -24,12 +24,12 @@ from prometheus_client import REGISTRY
 from skein.errors.v1 import errors_pb2
 from skein_auth.audit import recorder as audit
 from skein_cluster import registry
-from skein_cluster.cli.exit_codes import MEANINGS as EXIT_CODES
+from skein_cluster.cli.exit_codes import EXIT_CODE_MEANINGS as EXIT_CODES
 from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_gateway.json_schema import constraints
 from skein_gateway.mcp.toolsets import TOOLSETS
-from skein_kit.errors import Refusal as RpcError
+from skein_kit.errors import RpcError
 from skein_kit.identity import permissions as access
 from skein_kit.settings import Settings
 
@@ -162,7 +162,7 @@ def settings_groups() -> list[SettingsGroup]:
                 for field in dataclasses.fields(kind)
             ],
         )
-        for kind, readers in catalog.READ_BY.items()
+        for kind, readers in catalog.SETTINGS_READERS.items()
         if issubclass(kind, Settings)
     ]
 
@@ -232,20 +232,27 @@ def error_reasons() -> list[ErrorReason]:
 
 def permissions() -> list[Permission]:
     """Return every permission in the order of roles, those without a role at the end."""
-    role_of = {permission: role for role in reversed(list(access.ROLES)) for permission in access.ROLES[role]}
+    role_of = {
+        permission: role
+        for role in reversed(list(access.ROLE_PERMISSIONS))
+        for permission in access.ROLE_PERMISSIONS[role]
+    }
     comments = _comments_of_constants(Path(access.__file__))
     others = {
         getattr(access, constant): comments.get(constant) or _missing(f"access.{constant} has no comment above it.")
         for constant in ("ACCOUNT", "CREATE_TENANT", "OPERATOR", "SYSTEM")
     }
-    order = list(access.ROLES)
-    names = sorted(access.MEANINGS, key=lambda name: (order.index(role_of[name]), list(access.MEANINGS).index(name)))
+    order = list(access.ROLE_PERMISSIONS)
+    names = sorted(
+        access.PERMISSION_DESCRIPTIONS,
+        key=lambda name: (order.index(role_of[name]), list(access.PERMISSION_DESCRIPTIONS).index(name)),
+    )
     return [
         Permission(
             name=name,
             role=role_of.get(name, ""),
-            meaning=access.MEANINGS.get(name) or others[name],
-            rpcs=[_short(path) for path, rule in access.RULES.items() if rule.permission == name],
+            meaning=access.PERMISSION_DESCRIPTIONS.get(name) or others[name],
+            rpcs=[_short(path) for path, rule in access.ACCESS_RULES.items() if rule.permission == name],
         )
         for name in (*names, *others)
     ]
@@ -253,7 +260,7 @@ def permissions() -> list[Permission]:
 
 def rule_of(path: str) -> str:
     """Return in words what a caller of an RPC needs."""
-    rule = access.RULES[path]
+    rule = access.ACCESS_RULES[path]
     if rule.public:
         return "none; the request carries its own proof"
     if rule.permission is None:
@@ -361,9 +368,9 @@ def limits_of(field: FieldDescriptor) -> dict[str, Any]:
     """Return the validation rules of a field as keywords of JSON Schema; "required", and "words" for all others."""
     rules = constraints.rules_of(field)
     found = {**constraints.keywords(rules), **constraints.sizes(rules)}
-    if constraints.must_be_given(field, rules):
+    if constraints.is_required(field, rules):
         found["required"] = True
-    return {**found, "words": constraints.words(rules)}
+    return {**found, "words": constraints.constraint_sentences(rules)}
 
 
 def is_public(service: str) -> bool:

@@ -24,8 +24,8 @@ from fix_watching import (
 from prometheus_client import REGISTRY
 
 from skein_cluster import registry
+from skein_kit.identity.permissions import ACCESS_RULES as ACCESS
 from skein_kit.identity.permissions import PUBLIC_SERVICES
-from skein_kit.identity.permissions import RULES as ACCESS
 
 SHOWN = [
     each

@@ -15,7 +15,7 @@ import yaml
 from fix_settings import VARIABLES
 
 from skein_cluster import registry
-from skein_kit.database.connection_settings import role_of
+from skein_kit.database.connection_settings import database_role
 from skein_pc2.settings import Pc2Settings
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +122,7 @@ def test_a_service_connects_as_its_own_role_and_only_if_it_has_one(name: str) ->
     assert (url is not None) == LOADED[name].has_database
     if url is not None:
         password = f"${{SKEIN_{name.upper()}_DATABASE_PASSWORD:?}}"
-        assert url == f"postgresql://{role_of(name)}:{password}@postgres:5432/skein"
+        assert url == f"postgresql://{database_role(name)}:{password}@postgres:5432/skein"
 
 
 def test_migrations_give_each_role_the_password_that_its_service_uses() -> None:

@@ -27,12 +27,12 @@ from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
 from skein_kit.identity.permissions import (
+    ACCESS_RULES,
     ACCOUNT,
     OPERATOR,
     OPERATOR_PERMISSIONS,
     PUBLIC_SERVICES,
-    ROLES,
-    RULES,
+    ROLE_PERMISSIONS,
     SYSTEM,
     SYSTEM_PERMISSIONS,
     TENANT_PERMISSIONS,
@@ -128,24 +128,30 @@ def test_every_proto_is_looked_at() -> None:
 
 
 def test_the_access_table_has_one_rule_for_each_rpc_and_no_other() -> None:
-    assert set(RULES) == {_path(method) for method in METHODS}
+    assert set(ACCESS_RULES) == {_path(method) for method in METHODS}
 
 
 def test_rules_speak_of_permissions_that_exist() -> None:
-    asked = {rule.permission for rule in RULES.values() if rule.permission is not None}
+    asked = {rule.permission for rule in ACCESS_RULES.values() if rule.permission is not None}
 
     assert asked <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
 
 
 def test_each_role_may_do_what_the_roles_below_it_may() -> None:
-    assert list(ROLES) == ["viewer", "member", "admin", "owner"]
-    assert ROLES["viewer"] < ROLES["member"] < ROLES["admin"] < ROLES["owner"] == TENANT_PERMISSIONS
+    assert list(ROLE_PERMISSIONS) == ["viewer", "member", "admin", "owner"]
+    assert (
+        ROLE_PERMISSIONS["viewer"]
+        < ROLE_PERMISSIONS["member"]
+        < ROLE_PERMISSIONS["admin"]
+        < ROLE_PERMISSIONS["owner"]
+        == TENANT_PERMISSIONS
+    )
 
 
 def test_a_viewer_changes_nothing() -> None:
-    changing = {path for path in RULES if not READS.fullmatch(path.rpartition("/")[2])}
+    changing = {path for path in ACCESS_RULES if not READS.fullmatch(path.rpartition("/")[2])}
 
-    assert {path for path in changing if RULES[path].permission in ROLES["viewer"]} == set()
+    assert {path for path in changing if ACCESS_RULES[path].permission in ROLE_PERMISSIONS["viewer"]} == set()
 
 
 def test_no_role_and_no_key_holds_what_only_operators_services_and_people_hold() -> None:
@@ -153,7 +159,7 @@ def test_no_role_and_no_key_holds_what_only_operators_services_and_people_hold()
 
 
 def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
-    opened = {path for path, rule in RULES.items() if rule.public}
+    opened = {path for path, rule in ACCESS_RULES.items() if rule.public}
 
     assert {path.rpartition("/")[2] for path in opened if OAUTH not in path} == ANONYMOUS | {
         "Exchange",
@@ -163,15 +169,15 @@ def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
 
 
 def test_what_is_left_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
-    assert {path.rpartition("/")[2] for path, rule in RULES.items() if rule.closed} == {"PurgeTenant"}
+    assert {path.rpartition("/")[2] for path, rule in ACCESS_RULES.items() if rule.closed} == {"PurgeTenant"}
 
 
 def test_the_clusters_own_services_may_call_internal_rpcs_and_ask_which_tenants_there_are() -> None:
-    allowed = {path for path, rule in RULES.items() if rule.permission in SYSTEM_PERMISSIONS}
+    allowed = {path for path, rule in ACCESS_RULES.items() if rule.permission in SYSTEM_PERMISSIONS}
 
     assert {path for path in allowed if path.split("/")[1] in PUBLIC_SERVICES} == {
         path
-        for path, rule in RULES.items()
+        for path, rule in ACCESS_RULES.items()
         if path.startswith("/skein.tenancy.v1.TenancyService/") and rule.permission == "tenant.read"
     }
 

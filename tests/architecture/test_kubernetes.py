@@ -15,8 +15,8 @@ import yaml
 from fix_settings import SECRETS, VARIABLES
 
 from skein_cluster import registry
-from skein_cluster.config.unknown_settings import refuse_unknown
-from skein_kit.database.connection_settings import role_of
+from skein_cluster.config.unknown_settings import refuse_unknown_settings
+from skein_kit.database.connection_settings import database_role
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import Pc2Settings
 
@@ -28,7 +28,7 @@ ADMIN = fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
 PART_OF = {"app.kubernetes.io/part-of": "skein"}
 POSTGRES = {"cnpg.io/cluster": "postgres"}
 # Whose code goes out of the network, by the classes that do: mail, and what somebody else names.
-GOING_OUT = {"Mailer": {465, 587}, "Outbound": {443}, "ChatModel": {443}}
+GOING_OUT = {"Mailer": {465, 587}, "SafeHttpClient": {443}, "ChatModel": {443}}
 # Nothing else of the file differs from deploy/postgres/postgresql.conf; the operator sets the first itself.
 OF_THE_OPERATOR = {"listen_addresses"}
 OF_THE_MACHINE = {"max_connections", "shared_buffers", "effective_cache_size", "maintenance_work_mem"}
@@ -185,7 +185,7 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
 def test_a_service_can_start_with_what_it_is_told(name: str) -> None:
     told = {**literals(), **environment(name)}
 
-    refuse_unknown(told)
+    refuse_unknown_settings(told)
     ProcessSettings.read(told)
 
 
@@ -212,7 +212,7 @@ def test_every_secret_that_a_pod_cannot_do_without_is_made_by_the_script(tmp_pat
     for name, key in needed:
         assert re.search(rf"^{key}=\S+$", files[made[name]], re.MULTILINE), name
     for service in registry.WITH_DATABASE:
-        assert f"username={role_of(service)}\n" in files[f"{service}-database.env"]
+        assert f"username={database_role(service)}\n" in files[f"{service}-database.env"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
     again = subprocess.run([DEPLOY / "secrets.sh", "kubernetes", tmp_path], check=False, capture_output=True)
     assert again.returncode != 0
@@ -403,22 +403,22 @@ def test_prometheus_may_look_at_every_pod_and_every_pod_may_send_traces() -> Non
 def test_each_service_connects_as_its_own_role_with_the_password_that_the_operator_gives_it() -> None:
     roles = {each["name"]: each for each in CLUSTER["spec"]["managed"]["roles"]}
 
-    assert set(roles) == {role_of(name) for name in registry.WITH_DATABASE}
+    assert set(roles) == {database_role(name) for name in registry.WITH_DATABASE}
     for name, service in LOADED.items():
         url = environment(name).get("SKEIN_DATABASE_URL")
         assert (url is not None) == service.has_database
         if url is not None:
             variable = f"SKEIN_{name.upper()}_DATABASE_PASSWORD"
             assert url.startswith(
-                f"postgresql://{role_of(name)}:$({variable})@postgres-rw:5432/skein?sslmode=verify-full"
+                f"postgresql://{database_role(name)}:$({variable})@postgres-rw:5432/skein?sslmode=verify-full"
             )
             (given,) = (each for each in container(name)["env"] if each["name"] == variable)
-            assert given["valueFrom"]["secretKeyRef"]["name"] == roles[role_of(name)]["passwordSecret"]["name"]
+            assert given["valueFrom"]["secretKeyRef"]["name"] == roles[database_role(name)]["passwordSecret"]["name"]
             # A value may name variables that stand before it.
             names = list(environment(name))
             assert names.index(variable) < names.index("SKEIN_DATABASE_URL")
-            assert roles[role_of(name)]["login"]
-            assert not roles[role_of(name)]["inherit"]
+            assert roles[database_role(name)]["login"]
+            assert not roles[database_role(name)]["inherit"]
 
 
 def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:

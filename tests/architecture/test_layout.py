@@ -20,7 +20,7 @@ TOP_LEVEL = {
     "pyproject.toml", "requirements.in", "requirements.lock", "excludes.txt", "LICENSE", "CHANGELOG.md", ".gitignore",
     ".dockerignore",
 }  # fmt: skip
-LONGEST_FILE = 450
+LONGEST_FILE = 600
 # A suite may tell its whole subject in one place.
 LONGEST_TEST = 650
 

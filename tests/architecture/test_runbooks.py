@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 from skein.errors.v1 import errors_pb2
 from skein_cluster import registry
 from skein_cluster.main import skein
-from skein_kit.identity.permissions import RULES as ACCESS
+from skein_kit.identity.permissions import ACCESS_RULES as ACCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

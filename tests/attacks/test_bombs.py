@@ -30,7 +30,7 @@ from grpc import aio
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein_cluster.backup import extraction, wal_archive
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
-from skein_cluster.importers.records import Unreadable, read_jsonl
+from skein_cluster.importers.records import UnreadableRecord, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ def test_a_segment_of_the_log_unpacks_to_no_more_than_a_segment(tmp_path: Path) 
 
     def read() -> None:
         with pytest.raises(BackupDamaged, match=rf"{segment.name} unpacks to more than {SEGMENT} bytes"):
-            wal_archive.unpacked(segment, SEGMENT)
+            wal_archive.read_compressed(segment, SEGMENT)
 
     assert memory_used(read) < BOUND
 
@@ -162,7 +162,7 @@ def block(name: str, kind: bytes, size: int) -> bytes:
 
 
 def unpack(folder: Path, files: dict[str, dict[str, Any]], to: Path) -> None:
-    extraction.unpack(folder, files, to, lambda _path: None, lambda _count: None)
+    extraction.extract(folder, files, to, lambda _path: None, lambda _count: None)
 
 
 def test_a_backup_whose_checksums_are_right_is_unpacked(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_line_of_an_import_that_never_ends_is_read_in_pieces(tmp_path: Path) -
     used = memory_used(lambda: found.extend(read_jsonl(file)))
 
     assert used < BOUND
-    assert [isinstance(one, Unreadable) for one in found] == [True, False]
+    assert [isinstance(one, UnreadableRecord) for one in found] == [True, False]
     assert found[1].where == "line 2"
 
 

@@ -42,7 +42,7 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.processes.single_process import prepared
+from skein_cluster.processes.single_process import prepared_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -277,7 +277,7 @@ async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_
     person = a_person()
     with open_folder() as folder:
         environment = {**test_environment(), "SKEIN_DATA_DIR": str(folder / "data")}
-        async with prepared(folder / "own", environment=environment) as base:
+        async with prepared_database(folder / "own", environment=environment) as base:
             connection = await asyncpg.connect(url_of(base.postgres))
             try:
                 async with served_on(base, base.postgres, SKEIN_AUTH_UPKEEP_SECONDS="0") as (host, tenant):

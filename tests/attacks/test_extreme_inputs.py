@@ -19,8 +19,8 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2, snapshots_pb2
 from skein.session.v1 import archives_pb2, session_pb2
-from skein_kit.filters.evaluator import holds, lowered
-from skein_kit.filters.parser import MAX_CHARACTERS, read
+from skein_kit.filters.evaluator import database_lower, matches
+from skein_kit.filters.parser import MAX_CHARACTERS, parse
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 DEPTH = attack_size(60_000, 1_000_000)
@@ -117,7 +117,7 @@ async def test_filters_inside_of_filters_are_refused_by_their_depth(tenant: Tena
 
 
 def test_a_watch_takes_no_step_for_each_letter_of_a_long_text() -> None:
-    condition = read(" OR ".join(f'content:"needle {number}"' for number in range(50)))
+    condition = parse(" OR ".join(f'content:"needle {number}"' for number in range(50)))
     assert condition is not None
     steps = 0
 
@@ -127,7 +127,7 @@ def test_a_watch_takes_no_step_for_each_letter_of_a_long_text() -> None:
 
     sys.setprofile(count)
     try:
-        found = holds(condition, {"content": "İΣ" * 50_000})
+        found = matches(condition, {"content": "İΣ" * 50_000})
     finally:
         sys.setprofile(None)
 
@@ -140,8 +140,8 @@ def test_letters_become_small_each_by_itself() -> None:
 
     one_by_one = "".join(small if len(small := letter.lower()) == 1 else letter for letter in letters)
 
-    assert lowered(letters) == one_by_one
-    assert lowered("ΟΔΟΣ İ") == "οδοσ İ"
+    assert database_lower(letters) == one_by_one
+    assert database_lower("ΟΔΟΣ İ") == "οδοσ İ"
 
 
 async def test_no_path_of_http_leads_out_of_the_gateways_own_files(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.signing.keyring import UNKNOWN_KEY_SECONDS
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import new_id, now
@@ -102,11 +102,11 @@ async def events_from(database: asyncpg.Connection[asyncpg.Record], address: str
 
 def invented(tenant: Tenant, count: int) -> list[str]:
     """Return well-formed keys that name a real tenant, with check digits of the attacker's own."""
-    return [Key.new(tenant.tenant_id, uuid.uuid4(), b"a key of my own").text() for _ in range(count)]
+    return [ApiKeyToken.new(tenant.tenant_id, uuid.uuid4(), b"a key of my own").text() for _ in range(count)]
 
 
 def without_check_digits(tenant: Tenant, count: int) -> list[str]:
-    return [Key.new(tenant.tenant_id, uuid.uuid4()).text() for _ in range(count)]
+    return [ApiKeyToken.new(tenant.tenant_id, uuid.uuid4()).text() for _ in range(count)]
 
 
 async def test_invented_keys_cost_neither_a_query_nor_an_event_each(
@@ -259,7 +259,7 @@ async def test_a_disabled_service_account_that_is_enabled_again_is_let_in_at_onc
 async def test_keys_of_before_check_digits_work_and_get_them_when_they_are_rotated(
     cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    old = Key.new(tenant.tenant_id, new_id(now()))
+    old = ApiKeyToken.new(tenant.tenant_id, new_id(now()))
     await database.execute(
         "INSERT INTO auth.api_keys"
         " (tenant_id, api_key_id, display_name, permissions, secret_hash, create_time, created_by)"
@@ -271,7 +271,7 @@ async def test_keys_of_before_check_digits_work_and_get_them_when_they_are_rotat
     assert (await calling.auth.GetMe(auth_pb2.GetMeRequest())).principal == f"api_key:{old.key_id}"
     rotated = await calling.auth.RotateApiKey(accounts_pb2.RotateApiKeyRequest(api_key_id=str(old.key_id)))
 
-    key = Key.parse(rotated.secret)
+    key = ApiKeyToken.parse(rotated.secret)
     assert key is not None
     assert key.check_digits
     assert await cluster.with_key(rotated.secret).auth.GetMe(auth_pb2.GetMeRequest())
@@ -285,7 +285,7 @@ async def test_a_new_check_key_makes_no_digits_before_every_replica_knows_it(
 
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="made meanwhile"))
 
-    key = Key.parse(made.secret)
+    key = ApiKeyToken.parse(made.secret)
     assert key is not None
     assert key.has_check_digits_of(before)
     assert not key.has_check_digits_of([newest])

@@ -25,7 +25,7 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc, watches_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 SCOPE = "keys.write keys.read memory.read members.write members.read tenant.read tenant.write openid"
@@ -329,7 +329,7 @@ async def test_enabling_an_ended_service_account_brings_no_key_back(cluster: Clu
 
 
 async def test_invitations_of_a_grant_are_over_with_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
-    grant = await Grant.of(cluster, tenant, app, "admin", " ".join(sorted(ROLES["admin"])))
+    grant = await Grant.of(cluster, tenant, app, "admin", " ".join(sorted(ROLE_PERMISSIONS["admin"])))
     key = await create_key(grant.stubs)
     makers = {"application": grant.stubs, "key": cluster.with_key(key.secret), "tenant": tenant}
     guests = {name: await new_account(cluster) for name in makers}

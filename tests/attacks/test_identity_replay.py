@@ -26,13 +26,13 @@ from joserfc.jwk import OKPKey
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2_grpc
-from skein_auth.encryption import Sealer
+from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import KeyStore
 from skein_kit.database.transactions import Database
-from skein_kit.identity.identity_token import ALGORITHM, Caller, sign
-from skein_kit.identity.permissions import RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
+from skein_kit.identity.identity_token import ALGORITHM, Caller, sign_identity_token
+from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -47,7 +47,7 @@ async def keyring(cluster: Cluster) -> AsyncIterator[Keyring]:
     """The keys that auth signs with: what a thief of its memory has."""
     url = cluster.postgres.url(user="postgres", database="skein")
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
-        yield Keyring(KeyStore(database), Sealer(SystemKeys.of(SYSTEM_KEY)))
+        yield Keyring(KeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY)))
 
 
 async def of_service(keyring: Keyring, service: str, tenant_id: uuid.UUID | None = None) -> str:
@@ -82,7 +82,7 @@ def service_of(path: str) -> str:
     return path.split(".")[1]
 
 
-INTERNAL = {path: rule.service for path, rule in RULES.items() if rule.permission == SYSTEM}
+INTERNAL = {path: rule.service for path, rule in ACCESS_RULES.items() if rule.permission == SYSTEM}
 
 
 @pytest.mark.parametrize("service", ["auth", "gateway", "tenancy", "session", "memory", "recall", "worker", "pc2"])
@@ -117,7 +117,7 @@ async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, 
     token = await system_identity(cluster, str(tenant.tenant_id))
     paths = [
         path
-        for path, rule in RULES.items()
+        for path, rule in ACCESS_RULES.items()
         if rule.permission in TENANT_PERMISSIONS - SYSTEM_PERMISSIONS and service_of(path) in cluster.addresses
         and service_of(path) != "gateway"
     ]  # fmt: skip
@@ -190,7 +190,9 @@ async def test_what_opens_the_doors_opens_no_service_behind_them(
     for credential in (tenant.api_key, cluster.operator_key, account.access_token, SYSTEM_KEY):
         for service in ("auth", "tenancy", "session", "memory", "recall"):
             async with cluster.direct(service) as channel:
-                path = next(path for path, rule in RULES.items() if service_of(path) == service and not rule.public)
+                path = next(
+                    path for path, rule in ACCESS_RULES.items() if service_of(path) == service and not rule.public
+                )
                 assert await refusal(channel, path, credential) == INVALID
 
 
@@ -200,7 +202,7 @@ async def test_no_identity_that_differs_from_what_auth_signs_is_taken(
     ours, theirs = await keyring.active(), OKPKey.generate_key("Ed25519")
     access = await keyring.active("access")
     caller = Caller(principal="api_key:x", tenant_id=tenant.tenant_id, permissions=frozenset({"memory.read"}))
-    genuine, _ = sign(caller, key=ours, at=time.time())
+    genuine, _ = sign_identity_token(caller, key=ours, at=time.time())
     claims = jwt.decode(genuine, ours, algorithms=[ALGORITHM]).claims
     header = {"alg": ALGORITHM, "kid": ours.kid, "typ": "skein-identity+jwt"}
 

@@ -23,7 +23,7 @@ from grpc import aio
 
 from skein.memory.v1 import watches_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein_kit.outbound.fetch import Outbound, OutboundRefused, is_public
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient, is_public
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -165,8 +165,8 @@ async def test_a_name_that_changes_its_address_is_asked_once_and_judged_whole(mo
 
         monkeypatch.setattr(socket, "getaddrinfo", rebinding)
         for number in (1, 2, 3):
-            with pytest.raises(OutboundRefused, match=r"^address$"):
-                await Outbound().fetch_json(f"https://rebinding.example:{port}/")
+            with pytest.raises(OutboundError, match=r"^address$"):
+                await SafeHttpClient().fetch_json(f"https://rebinding.example:{port}/")
             assert len(asked) == number
 
     assert caught == []
@@ -183,12 +183,12 @@ async def test_a_redirect_into_the_network_is_not_followed() -> None:
 
     async with trap() as (port, caught), await asyncio.start_server(redirect, "127.0.0.1", 0) as server:
         origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        outbound = Outbound(allow=[origin])
+        outbound = SafeHttpClient(allow=[origin])
         for status in (301, 302, 303, 307, 308):
             for place in (f"http://127.0.0.1:{port}/", f"//127.0.0.1:{port}/", f"https://[::1]:{port}/"):  # noqa: B007
-                with pytest.raises(OutboundRefused, match=f"^redirect {status}$"):
+                with pytest.raises(OutboundError, match=f"^redirect {status}$"):
                     await outbound.fetch_json(f"{origin}/")
-                with pytest.raises(OutboundRefused, match=f"^redirect {status}$"):
+                with pytest.raises(OutboundError, match=f"^redirect {status}$"):
                     await outbound.send(f"{origin}/", json.dumps({}).encode(), headers={})
 
     assert caught == []

@@ -17,7 +17,7 @@ from fix_attacks import attack_size
 from fix_cluster import test_environment
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, assert_healthy, assistant_of
 
-from skein_cluster.cli.error_messages import failure_of
+from skein_cluster.cli.error_messages import command_error
 from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
@@ -42,7 +42,7 @@ CONNECTIONS = attack_size(20, 500)
 
 def config_check(**environment: str) -> str:
     """Return what `skein config check pc2` prints; "" when it is content."""
-    others = dict.fromkeys(catalog.names(), None)
+    others = dict.fromkeys(catalog.setting_names(), None)
     ended = CliRunner(env={**others, **environment}).invoke(skein, ["config", "check", "pc2"])
     assert ended.exit_code in (0, CANNOT_START), ended.output
     return ended.stdout if ended.exit_code else ""
@@ -83,7 +83,7 @@ def test_a_process_that_is_not_told_whom_to_admit_ends_and_says_what_to_set() ->
 
     assert isinstance(ended.exception, SettingInvalid)
     # What the command says, and how it ends, without a traceback.
-    failure = failure_of(ended.exception)
+    failure = command_error(ended.exception)
     assert failure is not None
     assert failure.exit_code == CANNOT_START
     assert "SKEIN_PC2_ALLOW" in str(failure)

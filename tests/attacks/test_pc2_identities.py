@@ -19,7 +19,7 @@ import zmq.auth
 from fix_attacks import attack_size
 from fix_pc2 import Alone, Assistant, assistant_of
 
-from skein_pc2.transport.curve import SERVER, made
+from skein_pc2.transport.curve import SERVER, create_certificate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -109,7 +109,7 @@ async def test_two_admitted_clients_with_one_identity_get_their_own_answers(
     cluster: Cluster, tenant: Tenant, tmp_path: Path, port: int
 ) -> None:
     folder = tmp_path / "certificates"
-    secrets = [made(folder, name) for name in (SERVER, "kitchen", "hall")][1:]
+    secrets = [create_certificate(folder, name) for name in (SERVER, "kitchen", "hall")][1:]
     environment = {
         "SKEIN_PC2_API_KEY": tenant.api_key,
         "SECURE_ZMQ": "1",

@@ -24,11 +24,11 @@ import skein_gateway
 import skein_kit
 import skein_tenancy
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.auth_sessions import model as grants
 from skein_auth.oauth_clients import model as clients
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -75,20 +75,20 @@ def wrong_after(secret: bytes, right: int) -> bytes:
     return secret[:right] + bytes(byte ^ 0xFF for byte in secret[right:])
 
 
-def exchanging(channel: aio.Channel, key: Key) -> Callable[[], Awaitable[object]]:
+def exchanging(channel: aio.Channel, key: ApiKeyToken) -> Callable[[], Awaitable[object]]:
     request = auth_pb2.ExchangeRequest(bearer=key.text())
     return lambda: auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)
 
 
 async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster: Cluster, direct: aio.Channel) -> None:
     """The operator's, because the keys of tenants are looked up meanwhile by what else goes on in the cluster."""
-    real = Key.parse(cluster.operator_key)
+    real = ApiKeyToken.parse(cluster.operator_key)
     assert real is not None
     # Without check digits, with which none of them gets as far as a query.
     tried = [
         dataclasses.replace(real, secret=wrong_after(real.secret, right), check_digits=b"") for right in (0, 16, 31)
     ]
-    tried.append(Key.new(NO_TENANT, uuid.uuid4()))
+    tried.append(ApiKeyToken.new(NO_TENANT, uuid.uuid4()))
 
     found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
 
@@ -99,7 +99,7 @@ async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster:
 async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
     cluster: Cluster, direct: aio.Channel
 ) -> None:
-    real = Key.parse(cluster.operator_key)
+    real = ApiKeyToken.parse(cluster.operator_key)
     assert real is not None
     tried = [dataclasses.replace(real, check_digits=wrong_after(real.check_digits, right)) for right in (0, 6, 11)]
     tried.append(dataclasses.replace(real, secret=wrong_after(real.secret, 31)))
@@ -113,13 +113,13 @@ async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
 async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_it(
     cluster: Cluster, tenant: Tenant, direct: aio.Channel
 ) -> None:
-    real = Key.parse(tenant.api_key)
+    real = ApiKeyToken.parse(tenant.api_key)
     assert real is not None
     tried = [
         dataclasses.replace(real, secret=wrong_after(real.secret, 31)),
         dataclasses.replace(real, secret=wrong_after(real.secret, 31), check_digits=b""),
-        Key.new(tenant.tenant_id, uuid.uuid4()),
-        Key.new(uuid.uuid4(), uuid.uuid4()),
+        ApiKeyToken.new(tenant.tenant_id, uuid.uuid4()),
+        ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()),
     ]
 
     found = [(await refusal(cluster, exchanging(direct, key)))[:2] for key in tried]
@@ -128,7 +128,7 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
 
 
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(cluster: Cluster, app: App) -> None:
-    real = Token.read(clients.SECRET_PREFIX, app.secret)
+    real = BearerToken.read(clients.SECRET_PREFIX, app.secret)
     assert real is not None
     names = ("get_client", "hold_attempts", "settle_attempts")
 
@@ -139,7 +139,7 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
         return lambda: app.oauth.RevokeToken(oauth_pb2.RevokeTokenRequest(client=proof, token="x" * 32))
 
     nearly = dataclasses.replace(real, secret=wrong_after(real.secret, 31)).text()
-    wrong = Token.made(clients.SECRET_PREFIX, NO_TENANT, real.token_id).text()
+    wrong = BearerToken.made(clients.SECRET_PREFIX, NO_TENANT, real.token_id).text()
     nobody = str(uuid.uuid4())
 
     found = [
@@ -155,10 +155,10 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
 async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothing(
     cluster: Cluster, account: Account
 ) -> None:
-    real = Token.read(grants.REFRESH_PREFIX, account.refresh_token)
+    real = BearerToken.read(grants.REFRESH_PREFIX, account.refresh_token)
     assert real is not None
     tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right)).text() for right in (0, 16, 31)]
-    tried.append(Token.made(grants.REFRESH_PREFIX, NO_TENANT, uuid.uuid4()).text())
+    tried.append(BearerToken.made(grants.REFRESH_PREFIX, NO_TENANT, uuid.uuid4()).text())
 
     def refreshing(token: str) -> Callable[[], Awaitable[accounts_pb2.RefreshSessionResponse]]:
         request = accounts_pb2.RefreshSessionRequest(refresh_token=token)

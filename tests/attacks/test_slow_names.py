@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_attacks import attack_size
 
-from skein_kit.outbound.fetch import Outbound, OutboundRefused
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,15 +50,15 @@ def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
     server.over.set()
 
 
-async def refused(outbound: Outbound, host: str, owner: str, *, timeout: float = 600.0) -> str:
+async def refused(outbound: SafeHttpClient, host: str, owner: str, *, timeout: float = 600.0) -> str:
     """Return why a fetch was refused: what resolves here is private."""
-    with pytest.raises(OutboundRefused) as caught:
+    with pytest.raises(OutboundError) as caught:
         await outbound.fetch_json(f"https://{host}/", owner=owner, timeout=timeout)
     return caught.value.why
 
 
 async def test_names_of_others_are_looked_up_while_slow_ones_wait(name_server: NameServer) -> None:
-    outbound = Outbound()
+    outbound = SafeHttpClient()
     slow = [
         asyncio.create_task(refused(outbound, f"n{number}.owner{owner}.slow.example", f"owner{owner}"))
         for owner in range(OWNERS)
@@ -78,7 +78,7 @@ async def test_names_of_others_are_looked_up_while_slow_ones_wait(name_server: N
 
 
 async def test_lookups_that_callers_gave_up_still_count(name_server: NameServer) -> None:
-    outbound = Outbound()
+    outbound = SafeHttpClient()
     for number in range(3 * PER_OWNER):
         assert await refused(outbound, f"n{number}.one.slow.example", "one", timeout=0.01) == "time"
 

@@ -21,7 +21,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2
 from skein.memory.v1 import memory_pb2
-from skein_kit.admission.body_memory import ANONYMOUS_BODIES, KNOWN_BODIES, BodyBudget
+from skein_kit.admission.body_memory import ANONYMOUS_BODIES, AUTHENTICATED_BODIES, BodyMemory
 from skein_kit.errors import Overloaded
 
 MEBIBYTE = 1024 * 1024
@@ -106,7 +106,7 @@ async def test_a_message_beyond_the_limit_is_refused_before_it_is_whole(tenant: 
         await tenant.memory.CreateMemory(large)
 
     assert refusal.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert KNOWN_BODIES.used_bytes == 0
+    assert AUTHENTICATED_BODIES.used_bytes == 0
 
 
 async def test_compressed_messages_are_refused_unread(cluster: Cluster, tenant: Tenant) -> None:
@@ -166,7 +166,7 @@ async def test_bodies_over_http_are_refused_before_they_come(cluster: Cluster) -
 
 
 async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_back() -> None:
-    budget = BodyBudget(4, preempt_after_seconds=0.0)
+    budget = BodyMemory(4, preempt_after_seconds=0.0)
     order: list[str] = []
 
     async def body(source: str, name: str, end: asyncio.Event) -> None:
@@ -194,7 +194,7 @@ async def test_one_source_has_half_of_the_room_and_who_waits_gets_what_is_given_
 
 
 async def test_room_that_a_caller_stopped_waiting_for_is_not_taken() -> None:
-    patient = BodyBudget(1, preempt_after_seconds=60.0)
+    patient = BodyMemory(1, preempt_after_seconds=60.0)
     async with patient.reserve("a", 1):
         waiting = asyncio.create_task(patient.reserve("b", 1).__aenter__())
         await asyncio.sleep(0)
@@ -205,7 +205,7 @@ async def test_room_that_a_caller_stopped_waiting_for_is_not_taken() -> None:
 
 
 async def test_room_comes_back_when_who_holds_it_and_who_waits_end_at_once() -> None:
-    budget = BodyBudget(4, preempt_after_seconds=60.0)
+    budget = BodyMemory(4, preempt_after_seconds=60.0)
 
     async def body(source: str) -> None:
         async with budget.reserve(source, 2):
@@ -224,7 +224,7 @@ async def test_room_comes_back_when_who_holds_it_and_who_waits_end_at_once() -> 
 
 
 async def test_room_that_comes_to_a_caller_as_it_stops_waiting_goes_to_the_next() -> None:
-    budget = BodyBudget(1, preempt_after_seconds=60.0)
+    budget = BodyMemory(1, preempt_after_seconds=60.0)
     async with AsyncExitStack() as stack:
         async with budget.reserve("a", 1):
             first = asyncio.create_task(budget.reserve("b", 1).__aenter__())

@@ -18,7 +18,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 
 if TYPE_CHECKING:
     from grpc import aio
@@ -157,7 +157,7 @@ async def test_what_is_asked_for_without_a_list_is_cut_to_what_the_maker_has(sce
 
 
 async def test_a_key_that_is_bound_to_an_agent_gives_nothing_to_another(scene: Scene) -> None:
-    full = sorted(ROLES["owner"])
+    full = sorted(ROLE_PERMISSIONS["owner"])
     bound = scene.cluster.with_key((await new_key(scene.tenant, *full, agent_id="kitchen")).secret)
     before = await scene.snapshot()
 
@@ -188,11 +188,11 @@ async def test_an_application_gets_no_more_than_its_person_s_role_however_it_ask
 ) -> None:
     app = await App.registered(direct)
     viewer = await member(cluster, tenant, "viewer")
-    tokens = await app.tokens(viewer, tenant, " ".join(sorted(ROLES["owner"])))
+    tokens = await app.tokens(viewer, tenant, " ".join(sorted(ROLE_PERMISSIONS["owner"])))
 
     me = await cluster.with_key(tokens.access_token).auth.GetMe(auth_pb2.GetMeRequest())
 
-    assert set(me.permissions) == set(tokens.scope.split()) == ROLES["viewer"]
+    assert set(me.permissions) == set(tokens.scope.split()) == ROLE_PERMISSIONS["viewer"]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_SCOPE"):
         await app.refresh(tokens.refresh_token, scope="memory.write")
 

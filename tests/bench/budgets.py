@@ -40,7 +40,7 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -114,7 +114,7 @@ async def measured(seconds: float, *, details: bool) -> list[Cost]:
         tenant = await fleet.new_tenant("budgets")
         keys = {}
         for role in (VIEWER, MEMBER):
-            request = auth_pb2.CreateApiKeyRequest(display_name=role, permissions=sorted(ROLES[role]))
+            request = auth_pb2.CreateApiKeyRequest(display_name=role, permissions=sorted(ROLE_PERMISSIONS[role]))
             keys[role] = (await tenant.auth.CreateApiKey(request)).secret
         fleet.settings["SKEIN_PC2_API_KEY"] = keys[MEMBER]
         await fleet.start(("pc2", 0))

@@ -109,7 +109,7 @@ async def main() -> None:
                 tenant_id, _ = tenants[number]
                 event = Event(type="memory_created", entity_type="memory", entity_id="x", summary="note created")
                 async with database.tenant(tenant_id) as tx:
-                    await history.record(tx, tenant_id, [event], at=now(), by="bench")
+                    await history.insert_events(tx, tenant_id, [event], at=now(), by="bench")
 
             async def create(number: int) -> None:
                 memory = memory_pb2.Memory(content=f"The kettle is red {uuid.uuid4()}")

@@ -26,7 +26,7 @@ from bench.subject import FORMS, PROCESSES, data_folder, running
 from rich import box
 from rich.table import Table
 
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,8 +42,8 @@ PARTS = ("gateway", "auth", "tenancy", "postgres")
 DEADLINE_SECONDS = 5.0
 KINDS: Mapping[str, Callable[[], str]] = {
     "legacy tokens": lambda: uuid.uuid4().hex,
-    "invented keys": lambda: Key.new(uuid.uuid4(), uuid.uuid4(), b"an attacker's").text(),
-    "keys without check digits": lambda: Key.new(uuid.uuid4(), uuid.uuid4()).text(),
+    "invented keys": lambda: ApiKeyToken.new(uuid.uuid4(), uuid.uuid4(), b"an attacker's").text(),
+    "keys without check digits": lambda: ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()).text(),
 }
 
 

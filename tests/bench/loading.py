@@ -18,8 +18,8 @@ import asyncpg
 import numpy as np
 from bench.population import SPAN_MILLISECONDS
 
-from skein_auth.api_keys.model import Key
-from skein_kit.identity.permissions import ROLES
+from skein_auth.api_keys.model import ApiKeyToken
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.ids import new_id
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ async def make_tenants(connection: Connection, count: int) -> list[Member]:
     at = datetime.now(UTC)
     organization_id = await connection.fetchval("SELECT organization_id FROM tenancy.organizations LIMIT 1")
     check_key = await newest_check_key(connection)
-    keys = [Key.new(new_id(at), new_id(at), check_key) for _ in range(count)]
+    keys = [ApiKeyToken.new(new_id(at), new_id(at), check_key) for _ in range(count)]
     await connection.copy_records_to_table(
         "tenants",
         schema_name="tenancy",
         columns=["tenant_id", "organization_id", "display_name", "slug", "create_time", "update_time"],
         records=[(key.tenant_id, organization_id, "bench", f"bench-{key.tenant_id.hex}", at, at) for key in keys],
     )
-    permissions = sorted(ROLES["member"])
+    permissions = sorted(ROLE_PERMISSIONS["member"])
     await connection.copy_records_to_table(
         "api_keys",
         schema_name="auth",

@@ -33,13 +33,13 @@ from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
-from skein_auth.accounts.password_queue import Place
+from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.accounts.passwords import Passwords
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.settings import AuthSettings
-from skein_gateway.identity.credential_cache import Credentials, Identity
+from skein_gateway.identity.credential_cache import CachedIdentity, IdentityCache
 from skein_kit.calls.call import Call
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.ids import new_id
 
 if TYPE_CHECKING:
@@ -79,12 +79,14 @@ async def _micro(out: Any) -> None:
     async def keys() -> dict[str, str]:
         return {"k": json.dumps(key.as_dict(private=False))}
 
-    verifier = TokenVerifier(keys)
-    tokens = [sign(replace(caller, agent_id=str(number)), key=key, at=time.time())[0] for number in range(1000)]
+    verifier = IdentityTokenVerifier(keys)
+    tokens = [
+        sign_identity_token(replace(caller, agent_id=str(number)), key=key, at=time.time())[0] for number in range(1000)
+    ]
     # Neither is ever asked: everything is remembered.
-    credentials = Credentials(None, verifier, None)  # type: ignore[arg-type]
+    credentials = IdentityCache(None, verifier, None)  # type: ignore[arg-type]
     call = Call(path="/x/Y", metadata={"authorization": "Bearer skein_key"}, deadline=None, peer="")
-    identity = Identity(caller=caller, token=tokens[0], ends=time.monotonic() + 3600, expires=math.inf)
+    identity = CachedIdentity(caller=caller, token=tokens[0], ends=time.monotonic() + 3600, expires=math.inf)
     await verifier.verify(tokens[0])
     out.print(f"service, token seen before: {await _each(lambda: verifier.verify(tokens[0]), _MICRO):.1f} µs")
     fresh = iter(tokens[1:])
@@ -93,14 +95,14 @@ async def _micro(out: Any) -> None:
     out.print(f"gateway, credential seen before: {await _each(lambda: credentials.identify(call), _MICRO):.1f} µs")
 
 
-class _Everything(dict[bytes, Identity]):
+class _Everything(dict[bytes, CachedIdentity]):
     """Remembers every credential."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: CachedIdentity) -> None:
         super().__init__()
         self._identity = identity
 
-    def get(self, _key: bytes, _default: object = None) -> Identity:
+    def get(self, _key: bytes, _default: object = None) -> CachedIdentity:
         return self._identity
 
     def move_to_end(self, _key: bytes) -> None:
@@ -121,7 +123,7 @@ async def _fill(subject: Subject, tenants: int, accounts: int) -> list[str]:
     try:
         organization_id = await connection.fetchval("SELECT organization_id FROM tenancy.organizations LIMIT 1")
         check_key = await newest_check_key(connection)
-        made = [Key.new(new_id(at), new_id(at), check_key) for _ in range(tenants)]
+        made = [ApiKeyToken.new(new_id(at), new_id(at), check_key) for _ in range(tenants)]
         await connection.copy_records_to_table(
             "tenants",
             schema_name="tenancy",
@@ -136,7 +138,7 @@ async def _fill(subject: Subject, tenants: int, accounts: int) -> list[str]:
             records=[(key.tenant_id, key.key_id, "k", ["memory.read"], key.secret_hash(), at, "bench") for key in made],
         )
         async with Passwords.open(AuthSettings.read(subject_environment())) as passwords:
-            password_hash = await passwords.hash(PASSWORD, Place.of_source("bench"))
+            password_hash = await passwords.hash(PASSWORD, QueueKey.of_source("bench"))
         for start in range(0, accounts, _CHUNK):
             await connection.copy_records_to_table(
                 "accounts",

@@ -24,10 +24,10 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein_cluster.backup import base_backup, recovery_window, restore, verification
-from skein_cluster.backup.repository import Folder
-from skein_cluster.backup.source import source
-from skein_cluster.embedded.recovery import found
-from skein_cluster.processes.single_process import embedded_cluster
+from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.source import open_source
+from skein_cluster.embedded.recovery import find_server
+from skein_cluster.processes.single_process import single_process_cluster
 from skein_kit.telemetry import logs
 
 _AT_ONCE = 100
@@ -54,11 +54,11 @@ async def _run(memories: int, after: int) -> None:
 
 
 async def _measured(place: Path, memories: int, after: int) -> None:
-    folder, first, second = Folder(place / "backups"), place / "first", place / "second"
+    folder, first, second = BackupRepository(place / "backups"), place / "first", place / "second"
     environment = {**test_environment(), "SKEIN_BACKUP_DIR": str(folder.path)}
     first_environment = {**environment, "SKEIN_DATA_DIR": str(first)}
     async with (
-        embedded_cluster(first, environment=first_environment) as embedded,
+        single_process_cluster(first, environment=first_environment) as embedded,
         aio.insecure_channel(embedded.addresses["gateway"]) as channel,
     ):
         cluster = Cluster(
@@ -75,8 +75,10 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         await _store(tenant, memories, 1)
         with folder.writing():
             started = time.monotonic()
-            async with source(first, first_environment) as running:
-                backup = await base_backup.create(folder, running, first_environment, told=lambda _done, _whole: None)
+            async with open_source(first, first_environment) as running:
+                backup = await base_backup.create_backup(
+                    folder, running, first_environment, told=lambda _done, _whole: None
+                )
             took = time.monotonic() - started
         _say("backup", took, f"{backup.database_bytes / 1e6:.0f} MB in {backup.byte_count / 1e6:.0f} MB")
         await _store(tenant, after, 2)
@@ -88,9 +90,9 @@ async def _measured(place: Path, memories: int, after: int) -> None:
     started = time.monotonic()
     problems = await verification.problems(folder, backup)
     _say("verify", time.monotonic() - started, f"{len(problems)} things are wrong")
-    (known,) = [each for each in await recovery_window.of(folder) if each.timeline == 1]
+    (known,) = [each for each in await recovery_window.recovery_windows(folder) if each.timeline == 1]
     log = sum(path.stat().st_size for path in folder.wal.iterdir())
-    _say("log", 0.0, f"{log / 1e6:.0f} MB, until {restore.shown(known.until)}")
+    _say("log", 0.0, f"{log / 1e6:.0f} MB, until {restore.format_moment(known.until)}")
     second_environment = {**environment, "SKEIN_DATA_DIR": str(second)}
     started = time.monotonic()
     restored = await restore.restore(
@@ -102,7 +104,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
     started = time.monotonic()
     async with up(second, SKEIN_BACKUP_DIR=str(folder.path)) as cluster_again:
         _say("up again", time.monotonic() - started, "")
-        server = found(second / "postgres")
+        server = find_server(second / "postgres")
         if server is not None:
             connection = await asyncpg.connect(server.url(user="postgres", database="skein"))
             count = await connection.fetchval("SELECT count(*) FROM memory.entries")

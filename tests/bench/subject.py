@@ -70,7 +70,7 @@ def data_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        embedded.erase(folder / "postgres")
+        embedded.delete_data_dir(folder / "postgres")
         shutil.rmtree(folder, ignore_errors=True)
 
 

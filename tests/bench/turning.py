@@ -20,11 +20,11 @@ import click
 import uvloop
 from bench import report
 
-from skein_kit.admission.overload import Overload
+from skein_kit.admission.overload import AdmissionControl
 from skein_kit.calls.call import Call
 from skein_kit.identity.identity_token import Caller
-from skein_kit.identity.permissions import ROLES
-from skein_kit.rpc.interceptors import Chain, Method
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
+from skein_kit.rpc.interceptors import InterceptorChain, Method
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 async def _bench() -> None:
-    caller = Caller(tenant_id=uuid.uuid4(), principal="bench", permissions=ROLES["member"])
+    caller = Caller(tenant_id=uuid.uuid4(), principal="bench", permissions=ROLE_PERMISSIONS["member"])
 
     async def identify(_call: Call) -> Caller:
         return caller
@@ -52,10 +52,12 @@ async def _bench() -> None:
         return request
 
     method = Method(path=_PATH, handler=handler, deserializer=None, serializer=None)
-    overload = Overload("bench", ProcessSettings(), is_edge=True)
+    overload = AdmissionControl("bench", ProcessSettings(), is_edge=True)
 
-    def behind(turns: Overload | None) -> Handler:
-        return Chain(identify=identify, default_deadline=30.0, max_deadline=300.0, overload=turns).around(method)
+    def behind(turns: AdmissionControl | None) -> Handler:
+        return InterceptorChain(identify=identify, default_deadline=30.0, max_deadline=300.0, overload=turns).around(
+            method
+        )
 
     without, with_turns = behind(None), behind(overload)
     pairs = [(await _microseconds(without), await _microseconds(with_turns)) for _ in range(_ROUNDS)]

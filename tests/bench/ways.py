@@ -20,37 +20,37 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_client.channels import OPTIONS
-from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.store import Once, Requests
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
-from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import Policies
-from skein_kit.quotas.store import Quotas
+from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
-from skein_memory.memories.model import Draft, Memory, documents_of, remembered
+from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.store_base import Tables
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
-from skein_recall.embedded_model.embedder import Embedder
-from skein_recall.index.embedding_queue import Deferred
+from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
-from skein_recall.models.model import Registry
-from skein_recall.providers.api_keys import Keys
-from skein_recall.providers.embedded import Embedded
-from skein_recall.providers.selection import Providers
-from skein_recall.providers.text_embedder import Item, Vectors
+from skein_recall.models.model import ModelRegistry
+from skein_recall.providers.api_keys import ApiKeys
+from skein_recall.providers.embedded import EmbeddedProvider
+from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
 from skein_recall.quality.sampler import Sampler
 from skein_recall.query.filter import Filter
-from skein_recall.query.model import DEFAULT_LIMIT, Question
-from skein_recall.search.searcher import Searcher
+from skein_recall.query.model import DEFAULT_LIMIT, Query
+from skein_recall.search.searcher import RecallSearcher
 from skein_recall.store import Store, prepare_connection
-from skein_recall.vector_cache.cache import Held
-from skein_session.messages.model import Batch
+from skein_recall.vector_cache.cache import VectorCache
+from skein_session.messages.model import MessageBatch
 from skein_session.messages.store import MessageStore
 from skein_session.sessions.idle_store import IdleStore
 
@@ -124,11 +124,13 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             opened = Database.open(subject.database_url, service=service, size=_POOL, timeout=_SECONDS, init=init)
             return await stack.enter_async_context(opened)
 
-        embedder = await stack.enter_async_context(await asyncio.to_thread(Embedder.load))
+        embedder = await stack.enter_async_context(await asyncio.to_thread(LocalEmbedder.load))
         recall = Store(await database("recall", prepare_connection))
-        registry = Registry(recall.models.list_models, seconds=_SECONDS)
-        providers = Providers(Embedded(embedder), Outbound.of(OutboundSettings.read({})), Keys.read({}))
-        vectors = Vectors(providers, query_seconds=_SECONDS)
+        registry = ModelRegistry(recall.models.list_models, seconds=_SECONDS)
+        providers = ProviderRegistry(
+            EmbeddedProvider(embedder), SafeHttpClient.of(OutboundSettings.read({})), ApiKeys.read({})
+        )
+        vectors = TextEmbedder(providers, query_seconds=_SECONDS)
         memory = await database("memory", prepare_vectors)
         session = await database("session", prepare_vectors)
         indexer = Indexer(recall.index, recall.vectors, registry, vectors)
@@ -137,16 +139,20 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(_tables(memory), _months(memory)),
             messages=MessageStore(
-                session, Requests("session"), Quotas("session"), _months(session), IdleStore(session, Policies())
+                session,
+                IdempotencyStore("session"),
+                QuotaCounter("session"),
+                _months(session),
+                IdleStore(session, Policies()),
             ),
-            searcher=Searcher(
+            searcher=RecallSearcher(
                 recall,
                 registry,
                 vectors,
                 sampler,
-                Deferred(indexer.index),
+                EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
-                Held(recall.holding, most_bytes=0),
+                VectorCache(recall.holding, most_bytes=0),
                 wait_seconds=_SECONDS,
             ),
             indexer=indexer,
@@ -252,7 +258,7 @@ class _Here:
     caller: Caller
     memories: MemoryStore
     messages: MessageStore
-    searcher: Searcher
+    searcher: RecallSearcher
     indexer: Indexer
     material: Material
 
@@ -263,21 +269,21 @@ class _Here:
     async def create_memory(self, number: int) -> None:
         request, at = self.material.create(number), now()
         draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
-        (memory,) = remembered([draft], at=at, by=self.caller.principal)
+        (memory,) = create_memories([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
         response = memory_pb2.CreateMemoryResponse()
 
         def show(stored: Sequence[Memory]) -> None:
             response.memory.CopyFrom(memory_wire.memory(stored[0]))
 
-        once = Once.of(self.caller, request)
+        once = IdempotencyKey.of(self.caller, request)
         await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response, show, at=at)
         await self._index(documents)
 
     async def append_messages(self, number: int) -> None:
         request, at = self.material.append(number), now()
-        batch = Batch.of(request, at=at, by=self.caller.principal, max_content=_MAX_CONTENT)
-        await self.messages.append(self.caller, Once.of(self.caller, request), batch, pending=0)
+        batch = MessageBatch.of(request, at=at, by=self.caller.principal, max_content=_MAX_CONTENT)
+        await self.messages.append(self.caller, IdempotencyKey.of(self.caller, request), batch, pending=0)
         await self._index(batch.documents)
 
     async def recall_by_arms(self, _number: int) -> object:
@@ -291,7 +297,7 @@ class _Here:
         return await self._recall(self.material.question(), _KINDS)
 
     async def _recall(self, text: str, kinds: tuple[str, ...]) -> Any:
-        question = Question(
+        question = Query(
             text=text,
             vector=None,
             limit=DEFAULT_LIMIT,
@@ -305,7 +311,7 @@ class _Here:
         return await self.searcher.recall(self.caller.tenant(), question, seconds=_SECONDS)
 
     async def _index(self, documents: Sequence[Document]) -> None:
-        items = [Item(document.item_id, document.revision, document.text) for document in documents]
+        items = [IndexItem(document.item_id, document.revision, document.text) for document in documents]
         if await self.indexer.index(self.caller.tenant(), items) != len(items):
             message = "an item was not indexed"
             raise RuntimeError(message)
@@ -313,8 +319,10 @@ class _Here:
 
 def _tables(database: Database) -> Tables:
     vault = Vault(MasterKeys(None))
-    return Tables(database, requests=Requests("memory"), quotas=Quotas("memory"), policies=Policies(), vault=vault)
+    return Tables(
+        database, requests=IdempotencyStore("memory"), quotas=QuotaCounter("memory"), policies=Policies(), vault=vault
+    )
 
 
-def _months(database: Database) -> Months:
-    return Months(database, Queries.of(f"skein_{database.service}")["ensure_month"])
+def _months(database: Database) -> MonthlyPartitions:
+    return MonthlyPartitions(database, Queries.of(f"skein_{database.service}")["ensure_month"])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fix_marker import Connection
 
-    from skein_cluster.backup.restore import Restored
+    from skein_cluster.backup.restore import RestoreResult
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -38,13 +38,13 @@ async def drill() -> AsyncIterator[Drill]:
 
 
 @pytest.fixture(scope="module")
-async def told(drill: Drill) -> Restored:
+async def told(drill: Drill) -> RestoreResult:
     """Restore to the moment before the mistake, and return what is told of it."""
     return await drill.restore("second", to=drill.moment)
 
 
 @pytest.fixture(scope="module")
-async def started(drill: Drill, told: Restored) -> AsyncIterator[Cluster]:
+async def started(drill: Drill, told: RestoreResult) -> AsyncIterator[Cluster]:
     """Run the restored cluster."""
     assert told.erased
     async with running_cluster(drill.place / "second", environment_of(drill.place, "second")) as cluster:
@@ -80,7 +80,7 @@ async def connection(restored: Cluster) -> AsyncIterator[Connection]:
 
 
 async def test_everything_is_as_it_was_before_the_mistake(
-    drill: Drill, restored: Cluster, counts: dict[str, int], told: Restored
+    drill: Drill, restored: Cluster, counts: dict[str, int], told: RestoreResult
 ) -> None:
     home = in_cluster(restored, drill.home)
 
@@ -166,7 +166,7 @@ async def test_an_export_made_before_a_purge_brings_nothing_of_it_back(
         assert await places_of(connection, drill.markers[kind]) == []
 
 
-async def test_what_was_removed_again_is_counted(told: Restored) -> None:
+async def test_what_was_removed_again_is_counted(told: RestoreResult) -> None:
     assert told.erased == {
         "tenants": 1,
         "accounts": 1,

@@ -22,15 +22,15 @@ from fix_drill import backed_up, open_folder
 
 from skein_cluster import embedded
 from skein_cluster.backup import base_backup, selection, wal_archive
-from skein_cluster.backup.repository import Folder
-from skein_cluster.backup.source import source
-from skein_cluster.backup.wal_archive import Archive
-from skein_cluster.cli.error_messages import failure_of
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.backup.repository import BackupRepository
+from skein_cluster.backup.source import open_source
+from skein_cluster.backup.wal_archive import WalArchive
+from skein_cluster.cli.error_messages import command_error
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.backup import _run
 from skein_cluster.embedded.account import Account
 from skein_cluster.main import skein
-from skein_kit.backup_folder import newest
+from skein_kit.backup_folder import find_newest_backup
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -50,8 +50,8 @@ class Place:
     path: Path
 
     @property
-    def folder(self) -> Folder:
-        return Folder(self.path / "backups")
+    def folder(self) -> BackupRepository:
+        return BackupRepository(self.path / "backups")
 
     def run(self, *arguments: str) -> Result:
         environment = {
@@ -86,12 +86,12 @@ async def made() -> AsyncIterator[Place]:
     with open_folder() as path:
         place, data_dir = Place(path=path), path / "first"
         values = {**test_environment(), "SKEIN_BACKUP_DIR": str(place.folder.path), "SKEIN_DATA_DIR": str(data_dir)}
-        wal_archive.prepare(place.folder)
+        wal_archive.prepare_archive(place.folder)
         data_dir.mkdir()
-        async with wal_archive.server(data_dir, place.folder, durable=False) as server:
+        async with wal_archive.run_server(data_dir, place.folder, durable=False) as server:
             await embedded.create_database(server, "skein")
         await backed_up(data_dir, values)
-        async with wal_archive.server(data_dir, place.folder, durable=False) as server:
+        async with wal_archive.run_server(data_dir, place.folder, durable=False) as server:
             await backed_up(data_dir, values)
             for name in ("one", "two", "three"):
                 await change(server, name)
@@ -150,7 +150,7 @@ def test_a_whole_backup_is_said_to_be_whole(made: Place) -> None:
 
     results = [made.run("verify", backup.backup_id) for backup in backups]
 
-    assert [result.exit_code for result in results] == [Exit.OK] * 3, [result.output for result in results]
+    assert [result.exit_code for result in results] == [ExitCode.OK] * 3, [result.output for result in results]
     assert results[0].output == f"{backups[0].backup_id} is whole.\n"
     assert [bool(backup.data_dir) for backup in backups] == [True, True, False]
     assert [backup.has_log for backup in backups] == [True] * 3
@@ -175,7 +175,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(
 
     result = place.run("verify", backup.backup_id, "--json")
 
-    assert result.exit_code == Exit.REFUSED
+    assert result.exit_code == ExitCode.REFUSED
     (problem,) = json.loads(result.stdout)["problems"]
     assert name in problem
 
@@ -188,7 +188,7 @@ def test_a_segment_that_is_missing_is_named_and_ends_the_range(place: Place) -> 
     verified = place.run("verify", whole["backup_id"])
     listed = json.loads(place.run("list", "--json").stdout)["backups"][0]
 
-    assert verified.exit_code == Exit.REFUSED
+    assert verified.exit_code == ExitCode.REFUSED
     assert f"wal: segment {gone.name.removesuffix('.gz')} is missing." in verified.output
     assert listed["missing_segment"] == gone.name.removesuffix(".gz")
     assert listed["until_time"] < whole["until_time"]
@@ -200,9 +200,9 @@ def test_a_segment_that_cannot_be_read_is_told(place: Place, damage: Callable[[P
 
     result = place.run("verify", place.folder.backups()[0].backup_id)
 
-    assert result.exit_code == Exit.REFUSED
+    assert result.exit_code == ExitCode.REFUSED
     assert "wal: " in result.output
-    assert place.run("list").exit_code == Exit.OK
+    assert place.run("list").exit_code == ExitCode.OK
 
 
 def test_backups_are_listed_with_the_moments_that_they_lead_to(made: Place) -> None:
@@ -212,7 +212,7 @@ def test_backups_are_listed_with_the_moments_that_they_lead_to(made: Place) -> N
     assert first["finish_time"] < second["finish_time"] < second["until_time"] == first["until_time"]
     assert first["backup_id"] in table
     assert second["backup_id"] in table
-    told = newest(made.folder.path)
+    told = find_newest_backup(made.folder.path)
     assert told is not None
     assert told.finish_time.isoformat() == second["finish_time"]
     assert told.byte_count == second["byte_count"]
@@ -226,7 +226,7 @@ def test_half_a_backup_is_no_backup(place: Place) -> None:
     pruned = place.run("prune", "--keep", "5")
 
     assert len(listed["backups"]) == 3
-    assert pruned.exit_code == Exit.OK
+    assert pruned.exit_code == ExitCode.OK
     assert not half.exists()
 
 
@@ -239,7 +239,7 @@ def test_pruning_keeps_the_newest_and_the_log_that_it_needs(place: Place) -> Non
     assert json.loads(result.stdout)["removed"] != []
     assert [each.backup_id for each in place.folder.backups()] == [backup.backup_id]
     assert len(list(place.folder.wal.iterdir())) < before
-    assert place.run("verify", "--latest").exit_code == Exit.OK
+    assert place.run("verify", "--latest").exit_code == ExitCode.OK
 
 
 def test_a_moment_out_of_range_is_refused_with_the_range(made: Place, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_moment_out_of_range_is_refused_with_the_range(made: Place, tmp_path: 
         result = made.run(
             "restore", first["backup_id"], "--to", moment.isoformat(), "--data-dir", str(tmp_path / "new")
         )
-        assert result.exit_code == Exit.REFUSED, result.output
+        assert result.exit_code == ExitCode.REFUSED, result.output
         assert "is not within what" in result.output
         assert first["finish_time"][:19].replace("T", " ") in result.output
         assert first["until_time"][:19].replace("T", " ") in result.output
@@ -261,9 +261,9 @@ def test_a_moment_out_of_range_is_refused_with_the_range(made: Place, tmp_path: 
 def test_a_data_folder_with_a_database_is_left_alone(made: Place) -> None:
     result = made.run("restore", "--latest", "--data-dir", str(made.path / "first"))
 
-    failure = failure_of(result.exception) if result.exception is not None else None
+    failure = command_error(result.exception) if result.exception is not None else None
     assert failure is not None
-    assert failure.exit_code == Exit.CANNOT_START
+    assert failure.exit_code == ExitCode.CANNOT_START
     assert failure.message.endswith("it holds a database already; restore into an empty folder")
 
 
@@ -272,7 +272,7 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(place: Place, tmp
 
     result = place.run("restore", "--latest", "--data-dir", str(tmp_path / "new"))
 
-    assert result.exit_code == Exit.REFUSED, result.output
+    assert result.exit_code == ExitCode.REFUSED, result.output
     assert "`skein backup verify` says what else is wrong" in result.output
     assert not (tmp_path / "new" / "postgres").exists()
 
@@ -280,19 +280,19 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(place: Place, tmp
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("verify",), Exit.USAGE, "Name a backup, or say --latest."),
-        (("verify", "yesterday"), Exit.REFUSED, "There is no backup 'yesterday' in"),
-        (("restore", "--latest", "--to", "noon", "--data-dir", "new"), Exit.USAGE, '"noon" is no moment'),
+        (("verify",), ExitCode.USAGE, "Name a backup, or say --latest."),
+        (("verify", "yesterday"), ExitCode.REFUSED, "There is no backup 'yesterday' in"),
+        (("restore", "--latest", "--to", "noon", "--data-dir", "new"), ExitCode.USAGE, '"noon" is no moment'),
         (
             ("restore", "--latest", "--timeline", "7", "--data-dir", "new"),
-            Exit.REFUSED,
+            ExitCode.REFUSED,
             "Nothing leads to timeline 7; there are 1.",
         ),
-        (("create",), Exit.REFUSED, "There is no database in"),
+        (("create",), ExitCode.REFUSED, "There is no database in"),
     ],
 )
 def test_wrong_input_is_answered_in_one_sentence(
-    place: Place, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: Exit, said: str
+    place: Place, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: ExitCode, said: str
 ) -> None:
     monkeypatch.chdir(place.path)
 
@@ -307,7 +307,7 @@ def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:
 
     listed, verified = empty.run("list"), empty.run("verify", "--latest")
 
-    assert listed.exit_code == Exit.OK
+    assert listed.exit_code == ExitCode.OK
     assert "There is no backup in" in listed.output
     assert "`skein backup create` makes one." in verified.output
 
@@ -316,7 +316,7 @@ def test_one_at_a_time_writes_to_a_folder(place: Place) -> None:
     with place.folder.writing():
         result = place.run("prune", "--keep", "1")
 
-    assert result.exit_code == Exit.REFUSED
+    assert result.exit_code == ExitCode.REFUSED
     assert "Another `skein backup` is at work in" in result.output
 
 
@@ -347,12 +347,12 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
         "backup", "restore", "--latest", "--data-dir", str(target), "--json", environment=environment
     )
     aside.rename(gone)
-    tried = await selection.timeline(Archive(folder, backups[0].wal_segment_bytes), backups, None)
-    async with wal_archive.server(made.path / "first", folder, durable=False) as server:
+    tried = await selection.choose_timeline(WalArchive(folder, backups[0].wal_segment_bytes), backups, None)
+    async with wal_archive.run_server(made.path / "first", folder, durable=False) as server:
         await change(server, "six")
-    gone_on = await selection.timeline(Archive(folder, backups[0].wal_segment_bytes), backups, None)
+    gone_on = await selection.choose_timeline(WalArchive(folder, backups[0].wal_segment_bytes), backups, None)
 
-    assert done.code == Exit.OK, done.err
+    assert done.code == ExitCode.OK, done.err
     assert done.json["backup_id"] == backups[-1].backup_id
     assert done.json["unread_from_segment"] == last.name.removesuffix(".gz")
     assert (tried, gone_on) == (2, 1)
@@ -366,7 +366,7 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
 
 
 async def test_a_backup_that_is_broken_off_leaves_nothing(made: Place, tmp_path: Path) -> None:
-    folder, data_dir = Folder(tmp_path / "backups"), made.path / "first"
+    folder, data_dir = BackupRepository(tmp_path / "backups"), made.path / "first"
     environment = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir)}
     task = asyncio.current_task()
     assert task is not None
@@ -375,8 +375,8 @@ async def test_a_backup_that_is_broken_off_leaves_nothing(made: Place, tmp_path:
         task.cancel()
 
     with pytest.raises(asyncio.CancelledError), folder.writing():
-        async with source(data_dir, environment) as found:
-            await base_backup.create(folder, found, environment, told=broken_off)
+        async with open_source(data_dir, environment) as found:
+            await base_backup.create_backup(folder, found, environment, told=broken_off)
     task.uncancel()
 
     assert list((folder.path / "backups").iterdir()) == []
@@ -392,11 +392,11 @@ def test_being_told_to_end_ends_a_command_in_order() -> None:
         finally:
             left.append("in order")
 
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(CommandError) as caught:
         _run(work())
 
     assert left == ["in order"]
-    assert caught.value.exit_code == Exit.INTERRUPTED
+    assert caught.value.exit_code == ExitCode.INTERRUPTED
 
 
 def test_a_database_that_does_not_answer_is_said_in_one_sentence(place: Place) -> None:
@@ -404,5 +404,5 @@ def test_a_database_that_does_not_answer_is_said_in_one_sentence(place: Place) -
 
     result = CliRunner().invoke(skein, ["backup", "create"], env={**test_environment(), "SKEIN_DATABASE_URL": url})
 
-    assert result.exit_code == Exit.UNREACHABLE, result.output
+    assert result.exit_code == ExitCode.UNREACHABLE, result.output
     assert "The database does not answer (" in result.output

@@ -10,7 +10,7 @@ from fix_command import skein
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,8 +44,8 @@ async def test_bootstrap_makes_the_tenant_of_those_who_share_a_token(
     first = await skein(*arguments, environment=environment, SKEIN_DATABASE_URL=database)
     again = await skein(*arguments, environment=environment, SKEIN_OPERATOR_KEY=first.json["operator_key"])
 
-    assert first.code == Exit.OK, first.err
-    assert again.code == Exit.OK, again.err
+    assert first.code == ExitCode.OK, first.err
+    assert again.code == ExitCode.OK, again.err
     assert again.json == {"legacy_tenant_id": first.json["legacy_tenant_id"]}
     calls = cluster.with_key(token_file.read_text("utf-8").strip())
     me = await calls.auth.GetMe(auth_pb2.GetMeRequest())
@@ -62,7 +62,7 @@ async def test_bootstrap_says_what_is_wrong_with_a_token_file(database: str, tmp
     for path in (tmp_path / "missing", empty):
         ended = await skein("bootstrap", "--legacy-token-file", str(path), SKEIN_DATABASE_URL=database)
 
-        assert ended.code == Exit.CANNOT_START
+        assert ended.code == ExitCode.CANNOT_START
         assert str(path) in ended.err
 
 
@@ -75,7 +75,7 @@ async def test_a_key_is_rotated_and_listed_with_its_last_use(cluster: Cluster, t
     )
     listed = await skein("keys", "list", environment=environment)
 
-    assert rotated.code == Exit.OK, rotated.err
+    assert rotated.code == ExitCode.OK, rotated.err
     assert rotated.json["replaced"]["replaced_by"] == rotated.json["api_key_id"]
     me = await cluster.with_key(rotated.json["api_key"]).auth.GetMe(auth_pb2.GetMeRequest())
     assert list(me.permissions) == ["memory.read"]

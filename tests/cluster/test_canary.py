@@ -20,12 +20,12 @@ from prometheus_client import REGISTRY
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import access_log_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
-from skein_cluster.processes.single_process import DATABASE, Embedded, embedded_cluster
+from skein_cluster.processes.single_process import DATABASE, LocalCluster, single_process_cluster
 from skein_kit.canary import CANARIES, ORGANIZATION, A, B
-from skein_kit.rpc.channel import Channel
-from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, Looking
+from skein_kit.rpc.channel import ServiceChannel
+from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
 from skein_worker.canary.probes import PROBES
-from skein_worker.system_identity import System
+from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -42,10 +42,10 @@ READ_AGENTS = {"TenancyService/GetAgent", "TenancyService/ListAgents"}
 class Watched:
     """A cluster with a canary, and a second one that looks when a test says so."""
 
-    cluster: Embedded
-    looking: Looking
+    cluster: LocalCluster
+    looking: IsolationCheck
     # Makes another such, that looks with some probes alone.
-    another: Callable[[set[str], float], Looking]
+    another: Callable[[set[str], float], IsolationCheck]
     # What it found at first.
     healthy: dict[str, str]
     channel: aio.Channel
@@ -74,22 +74,24 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
     folder: Path = tmp_path_factory.mktemp("canary")
     environment = {**test_environment(), "SKEIN_CANARY_SECONDS": _SECONDS, "SKEIN_DATA_DIR": str(folder / "data")}
     before = sum(counted(outcome) for outcome in (ISOLATED, LEAKED, FAILED))
-    async with embedded_cluster(folder / "data", environment=environment, durable=False) as cluster:
+    async with single_process_cluster(folder / "data", environment=environment, durable=False) as cluster:
         async with asyncio.timeout(200):
             # The worker has planted what it looks for, and rests between its first probe and the second one.
             while sum(counted(outcome) for outcome in (ISOLATED, LEAKED, FAILED)) == before:
                 await asyncio.sleep(0.05)
-        gateway, auth = (Channel(partial(cluster.addresses.__getitem__, name), {}) for name in ("gateway", "auth"))
+        gateway, auth = (
+            ServiceChannel(partial(cluster.addresses.__getitem__, name), {}) for name in ("gateway", "auth")
+        )
         channel = cast("aio.Channel", auth)
         identities: auth_pb2_grpc.IdentityServiceAsyncStub = auth_pb2_grpc.IdentityServiceStub(channel)
         looks = partial(
-            Looking,
+            IsolationCheck,
             cast("aio.Channel", gateway),
             auth_pb2_grpc.AuthServiceStub(channel),
-            System(identities, key=SYSTEM_KEY),
+            SystemIdentity(identities, key=SYSTEM_KEY),
         )
 
-        def another(methods: set[str], seconds: float) -> Looking:
+        def another(methods: set[str], seconds: float) -> IsolationCheck:
             return looks(seconds=seconds, probes=[probe for probe in PROBES if probe.method in methods])
 
         looking = looks(seconds=float(_SECONDS))
@@ -99,7 +101,7 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
         await auth.close()
 
 
-async def _first_look(looking: Looking) -> dict[str, str]:
+async def _first_look(looking: IsolationCheck) -> dict[str, str]:
     """Look until the policy of before is over, but not for ever: the last look says which probe is blind."""
     found: dict[str, str] = {}
     for _ in range(_FIRST_LOOKS):

@@ -8,7 +8,7 @@ from fix_cluster import test_environment
 from fix_command import skein
 
 from skein.tenancy.v1 import tenancy_pb2
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ async def test_every_question_is_asked_and_its_evidence_counted(
     ended = await skein("bench", "locomo", str(file), "--json", environment=operator)
     told = ended.json
 
-    assert ended.code == Exit.OK, ended.err
+    assert ended.code == ExitCode.OK, ended.err
     assert (told["file"], told["memories"], told["degraded_answers"]) == ("people.json", 44, 0)
     assert told["overall"]["questions"] == 4
     assert told["overall"].keys() == {"questions", *MEASURES}
@@ -103,7 +103,7 @@ async def test_a_person_gets_tables(cluster: Cluster, operator: dict[str, str], 
     )
     left = await tenants(cluster) - before
 
-    assert ended.code == Exit.OK, ended.err
+    assert ended.code == ExitCode.OK, ended.err
     assert all(word in ended.out for word in ("single-hop", "recall@10", "mrr", "all", "p95"))
     assert "Lost without a signal" not in ended.out
     assert len(left) == 1
@@ -117,5 +117,5 @@ async def test_a_file_of_another_kind_is_refused_before_anything_is_made(
 
     ended = await skein("bench", "locomo", str(path), environment=operator)
 
-    assert ended.code == Exit.REFUSED
+    assert ended.code == ExitCode.REFUSED
     assert "LoCoMo" in ended.err

@@ -16,7 +16,7 @@ from skein.memory.v1 import archives_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster import registry
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def test_status_lists_every_service_and_ends_with_0(environment: dict[str,
     shown = await status(environment=environment)
     told = await status("--json", environment=environment)
 
-    assert shown.code == Exit.OK, shown.err
+    assert shown.code == ExitCode.OK, shown.err
     assert all(name in shown.out for name in ("gateway", "auth", "memory", "serving"))
     assert {service["state"] for service in told.json["services"]} == {"SERVICE_STATE_SERVING"}
 
@@ -82,8 +82,8 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert "lexical" in recalled.out
     assert told.json["hits"][0]["memory"]["external_id"] == "key-1"
     assert told.json["hits"][0]["components"]
-    assert deleted.code == Exit.OK
-    assert (after.code, after.out) == (Exit.OK, "")
+    assert deleted.code == ExitCode.OK
+    assert (after.code, after.out) == (ExitCode.OK, "")
     assert after.err.startswith("Nothing is stored yet.")
 
 
@@ -98,10 +98,10 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
     _, *next_shown = shlex.split(stored.err.partition("Try next: ")[2])
     recalled = await skein(*next_shown, "--json", environment=environment)
 
-    assert (empty.code, packed.code, empty.out, packed.out) == (Exit.OK, Exit.OK, "", "")
+    assert (empty.code, packed.code, empty.out, packed.out) == (ExitCode.OK, ExitCode.OK, "", "")
     assert packed.err == empty.err
-    assert (told.code, told.err, told.json["hits"]) == (Exit.OK, "", [])
-    assert (command, stored.code, len(stored.out.splitlines())) == ("skein", Exit.OK, 1)
+    assert (told.code, told.err, told.json["hits"]) == (ExitCode.OK, "", [])
+    assert (command, stored.code, len(stored.out.splitlines())) == ("skein", ExitCode.OK, 1)
     assert [hit["item_id"] for hit in recalled.json["hits"]] == [stored.out.strip()]
 
 
@@ -115,7 +115,7 @@ async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_tha
     other = await skein("recall", "spoons", "--arm", "memories", environment=environment)
     both = await skein("recall", "spoons", environment=environment)
 
-    assert (other.code, other.err.strip()) == (Exit.OK, "Nothing was found.")
+    assert (other.code, other.err.strip()) == (ExitCode.OK, "Nothing was found.")
     assert "Two spoons in the pot" in both.out
 
 
@@ -124,7 +124,7 @@ async def test_a_key_that_may_only_recall_is_told_nothing_of_what_is_stored(envi
 
     asked = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
 
-    assert (asked.code, asked.err.strip()) == (Exit.OK, "Nothing was found.")
+    assert (asked.code, asked.err.strip()) == (ExitCode.OK, "Nothing was found.")
 
 
 async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environment: dict[str, str]) -> None:
@@ -145,7 +145,7 @@ async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environm
     )
     assert (memory["session_id"], memory["subject_id"], memory["external_id"]) == ("s1", "anna", "e1")
     assert memory["importance"] == 0.25
-    assert (taken.code, taken.out) == (Exit.REFUSED, "")
+    assert (taken.code, taken.out) == (ExitCode.REFUSED, "")
     assert "holds this key" in taken.err
 
 
@@ -156,7 +156,7 @@ async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
     shown = await skein("memories", "show", stored.out.strip(), "--json", environment=environment)
 
     assert shown.json["memory"]["content"] == "Grüße von Zoë"
-    assert (empty.code, bytes_only.code) == (Exit.USAGE, Exit.USAGE)
+    assert (empty.code, bytes_only.code) == (ExitCode.USAGE, ExitCode.USAGE)
     assert "There is nothing to remember: give a text" in empty.err
     assert "no text in UTF-8" in bytes_only.err
 
@@ -172,7 +172,7 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
         "context", "where is the spare key", "--subject", "nobody", "--tokens", "1", environment=environment
     )
 
-    assert shown.code == Exit.OK, shown.err
+    assert shown.code == ExitCode.OK, shown.err
     assert shown.out.splitlines()[0] == "Memories: fact"
     assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
     assert "tokens, 1 cited, 0 left out" in " ".join(shown.err.split())
@@ -197,7 +197,7 @@ async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(enviro
     assert "lexical" not in meaning.out
     assert "velocipede" in context.out
     assert "bicycle" not in context.out
-    assert unknown.code == Exit.USAGE
+    assert unknown.code == ExitCode.USAGE
 
 
 async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
@@ -227,7 +227,7 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
 
     exported = await skein("export", *form, environment=environment)
 
-    assert exported.code == Exit.OK, exported.err
+    assert exported.code == ExitCode.OK, exported.err
     assert "kettle" not in exported.out
     assert "Without 1 memories that lie in cold storage" in " ".join(exported.err.split())
 
@@ -243,7 +243,7 @@ async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
 
     refused = await skein("context", "spoons", "--session", "s", environment=environment)
 
-    assert refused.code == Exit.REFUSED
+    assert refused.code == ExitCode.REFUSED
     assert "skein archive restore --session" in " ".join(refused.err.split())
 
 
@@ -264,7 +264,7 @@ async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, st
     again = await skein("import", "jsonl", str(path), "--json", environment=environment)
     session = await skein("sessions", "show", "household-s01", "--json", environment=environment)
 
-    assert first.code == again.code == Exit.OK, first.err
+    assert first.code == again.code == ExitCode.OK, first.err
     assert first.json["read"] == first.json["written"] == again.json["read"] == again.json["skipped"]
     assert set(again.json["written"].values()) == {0}
     sequences = [int(message["sequence"]) for message in session.json["messages"]]
@@ -279,7 +279,7 @@ async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
     await skein("import", "jsonl", str(part), environment=environment)
     repeated = await skein("import", "jsonl", str(whole), "--json", environment=environment)
 
-    assert repeated.code == Exit.OK
+    assert repeated.code == ExitCode.OK
     assert repeated.json["skipped"]["message"] == 9
     assert repeated.json["written"]["message"] == repeated.json["read"]["message"] - 9
 
@@ -335,7 +335,7 @@ async def test_what_is_refused_is_named_with_its_reason_and_the_rest_is_written(
     ended = await skein("import", "jsonl", str(path), "--json", environment=environment)
     shown = await skein("import", "jsonl", str(path), environment=environment)
 
-    assert ended.code == Exit.REFUSED
+    assert ended.code == ExitCode.REFUSED
     assert (ended.json["written"]["memory"], ended.json["skipped"]["memory"]) == (2, 1)
     assert {(refused["where"], refused["name"]) for refused in ended.json["refused"]} == {
         *(("line 2", "empty"), ("line 4", "unlikely"), ("line 6", "m"), ("line 7", "good-1  gone"), ("line 8", "")),
@@ -356,7 +356,7 @@ async def test_a_file_of_contents_alone_is_imported_once_and_what_is_refused_com
     imported = await skein("import", "jsonl", str(again), "--json", environment=environment)
     recalled = await skein("recall", "what is the boat called", "--json", environment=environment)
 
-    assert (refused.code, told.code, imported.code) == (Exit.REFUSED, Exit.REFUSED, Exit.OK)
+    assert (refused.code, told.code, imported.code) == (ExitCode.REFUSED, ExitCode.REFUSED, ExitCode.OK)
     assert refused.err.count("A line that works:") == 1
     assert "line 2: content: is needed for a memory" in refused.err
     assert (told.json["skipped"]["memory"], imported.json["written"]["memory"]) == (1, 1)
@@ -370,7 +370,7 @@ async def test_a_dry_run_checks_the_file_and_calls_nobody(tmp_path: Path) -> Non
 
     ended = await skein("import", "jsonl", str(path), "--dry-run", "--json", SKEIN_ENDPOINT="127.0.0.1:1")
 
-    assert ended.code == Exit.REFUSED
+    assert ended.code == ExitCode.REFUSED
     assert ended.json["read"]["session"] == 1
     assert [refused["where"] for refused in ended.json["refused"]] == ["line 2"]
 
@@ -392,7 +392,7 @@ async def test_a_locomo_conversation_can_be_imported_and_asked(environment: dict
     imported = await skein("import", "locomo", str(path), environment=environment)
     recalled = await skein("recall", "what is the bird's name", "--json", environment=environment)
 
-    assert imported.code == Exit.OK, imported.err
+    assert imported.code == ExitCode.OK, imported.err
     assert recalled.json["hits"][0]["message"]["external_id"] == "conv-1/D1:1"
     assert recalled.json["hits"][0]["message"]["create_time"] == "2023-05-08T13:56:00Z"
 
@@ -431,10 +431,10 @@ async def test_a_key_can_be_made_narrower_and_revoked(environment: dict[str, str
     revoked = await skein("keys", "revoke", made.json["api_key_id"], environment=environment)
     listed = await skein("keys", "list", environment=environment)
 
-    assert reading.code == Exit.OK
-    assert writing.code == Exit.REFUSED
+    assert reading.code == ExitCode.OK
+    assert writing.code == ExitCode.REFUSED
     assert writing.err.startswith("Error: The credential does not carry the permission")
-    assert revoked.code == Exit.OK
+    assert revoked.code == ExitCode.OK
     assert "revoked" in listed.out
 
 
@@ -459,7 +459,7 @@ async def test_a_key_is_rotated_by_its_secret_or_by_how_the_list_shows_that_it_b
     assert prefixes[one] in shown.out
     assert (by_prefix.json["replaced"]["api_key_id"], by_secret.json["replaced"]["api_key_id"]) == (one, two)
     assert revoked.json["api_key_id"] == by_secret.json["api_key_id"]
-    assert (ambiguous.code, unknown.code) == (Exit.REFUSED, Exit.REFUSED)
+    assert (ambiguous.code, unknown.code) == (ExitCode.REFUSED, ExitCode.REFUSED)
     assert "keys begin so; name one by its id:" in ambiguous.err
     assert "`skein keys list` shows both" in unknown.err
     assert "22222222" not in unknown.err
@@ -479,7 +479,7 @@ async def test_the_key_of_a_data_folder_is_exchanged_there_when_it_is_rotated(
     assert kept == {"endpoint": cluster.endpoint, "api_key": rotated.out.strip(), "http": "kept"}
     assert file.stat().st_mode & 0o777 == 0o600
     assert f"{file} has the new key" in rotated.err
-    assert again.code == Exit.OK
+    assert again.code == ExitCode.OK
 
 
 async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
@@ -491,9 +491,9 @@ async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: d
     not_there = await skein("memories", "show", "nothing", environment=environment)
     no_operator = await skein("tenants", "list", SKEIN_DATA_DIR=str(tmp_path))
 
-    assert unreachable.code == Exit.UNREACHABLE
+    assert unreachable.code == ExitCode.UNREACHABLE
     assert f"Nothing answers at 127.0.0.1:{nobody}. Start a cluster with `skein up`" in unreachable.err
-    assert [ended.code for ended in (wrong_key, no_key, not_there, no_operator)] == [Exit.REFUSED] * 4
+    assert [ended.code for ended in (wrong_key, no_key, not_there, no_operator)] == [ExitCode.REFUSED] * 4
     assert "SKEIN_API_KEY" in wrong_key.err
     assert "SKEIN_API_KEY" in no_key.err
     assert "`skein memories list`" in not_there.err
@@ -524,7 +524,7 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     none = await skein("archive", "list", "--sessions", environment=environment)
     unknown = await skein("archive", "restore", "--session", "none", "--json", environment=environment)
 
-    assert [too_early.code, unknown.code] == [Exit.REFUSED] * 2
+    assert [too_early.code, unknown.code] == [ExitCode.REFUSED] * 2
     assert stored.out.strip() == f"The messages of {name} lie in cold storage."
     assert "the old one" in listed.out
     assert [found["session_id"] for found in told.json["sessions"]] == [name]
@@ -554,5 +554,5 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     assert "the old ones" in listed.out
     assert told.json["archives"][0]["archive_id"] == archive.archive_id
     assert restored.out.strip() == "1 memories are back."
-    assert again.code == Exit.REFUSED
+    assert again.code == ExitCode.REFUSED
     assert nothing.out.strip() == "0 memories went to 0 archives."

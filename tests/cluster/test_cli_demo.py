@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_command import skein
 
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.demo.scenario import questions
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
 def test_it_succeeds_and_leaves_nothing_behind(demo: tuple[Ended, Path]) -> None:
     ended, folder = demo
 
-    assert (ended.code, ended.err) == (Exit.OK, "")
+    assert (ended.code, ended.err) == (ExitCode.OK, "")
     assert list(folder.iterdir()) == []
 
 

@@ -9,7 +9,7 @@ from fix_command import skein
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -27,7 +27,7 @@ async def test_the_operator_keeps_the_members_of_a_tenant(cluster: Cluster, tena
 
     async def members(*arguments: str) -> str:
         ended = await skein("tenants", "members", *arguments, environment=operator)
-        assert ended.code == Exit.OK, ended.err
+        assert ended.code == ExitCode.OK, ended.err
         return ended.out
 
     added = await members("add", tenant_id, address, "viewer")
@@ -38,9 +38,9 @@ async def test_the_operator_keeps_the_members_of_a_tenant(cluster: Cluster, tena
 
     assert (added.strip(), raised.strip()) == (f"{address} is viewer.", f"{address} is owner.")
     assert address in listed
-    assert last.code == Exit.REFUSED
+    assert last.code == ExitCode.REFUSED
     assert "last owner" in last.err or "without an owner" in last.err
-    assert lowered.code == Exit.USAGE
+    assert lowered.code == ExitCode.USAGE
 
 
 async def test_an_invitation_without_mail_shows_a_link_that_opens(cluster: Cluster, tenant: Tenant) -> None:
@@ -57,7 +57,7 @@ async def test_an_invitation_without_mail_shows_a_link_that_opens(cluster: Clust
         "tenants", "invite", str(tenant.tenant_id), "ben@example.com", "member", "--json", environment=operator
     )
 
-    assert made.code == Exit.OK, made.err
+    assert made.code == ExitCode.OK, made.err
     assert made.out.startswith(f"http://{cluster.addresses['http']}/account/invitation?token=skein_inv_")
     assert "Hand it over to ann@example.com: it works once, until" in " ".join(made.err.split())
     assert told.json["invitation"]["email"] == "ben@example.com"
@@ -80,6 +80,6 @@ async def test_a_tenant_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenan
     found = await skein("tenants", "members", "list", slug, environment=operator)
     missed = await skein("tenants", "members", "list", f"{slug}-not", environment=operator)
 
-    assert found.code == Exit.OK, found.err
-    assert missed.code == Exit.REFUSED
+    assert found.code == ExitCode.OK, found.err
+    assert missed.code == ExitCode.REFUSED
     assert "skein tenants list" in missed.err

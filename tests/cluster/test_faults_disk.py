@@ -29,7 +29,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_cluster import embedded
-from skein_cluster.cli.exit_codes import Failure
+from skein_cluster.cli.exit_codes import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -149,7 +149,7 @@ async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running:
 
 async def test_a_backup_without_room_says_so_and_leaves_nothing(running: Up, tmp_path: Path) -> None:
     with small_disk(tmp_path / "backups", MEGABYTE) as place:
-        with pytest.raises(Failure, match="No space left on device"):
+        with pytest.raises(CommandError, match="No space left on device"):
             await backed_up(running.data_dir, {**running.environment, "SKEIN_BACKUP_DIR": str(place)})
         left = list((place / "backups").iterdir())
 

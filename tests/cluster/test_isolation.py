@@ -36,11 +36,19 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, history_pb2, memory_pb2, s
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.encryption import Sealer
+from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import reason_of
-from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, PUBLIC_SERVICES, ROLES, RULES, SYSTEM
+from skein_kit.identity.permissions import (
+    ACCESS_RULES,
+    ACCOUNT,
+    CREATE_TENANT,
+    OPERATOR,
+    PUBLIC_SERVICES,
+    ROLE_PERMISSIONS,
+    SYSTEM,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,7 +67,7 @@ METHODS = {
 }
 GATEWAY = "skein.gateway.v1.GatewayService"
 PATHS = sorted(METHODS)
-GUARDED = [path for path in PATHS if not RULES[path].public]
+GUARDED = [path for path in PATHS if not ACCESS_RULES[path].public]
 # What runs for the cluster itself, behind the gateway.
 INTERNAL = {path for path in PATHS if path.split("/")[1] not in {*PUBLIC_SERVICES, GATEWAY}}
 OK = grpc.StatusCode.OK
@@ -170,7 +178,7 @@ async def doors(cluster: Cluster) -> AsyncIterator[Doors]:
 
 async def credential_for(path: str, world: World) -> tuple[str, dict[str, str]]:
     """Return what the rightful caller of an RPC brings, in this world's tenant, and the metadata that goes with it."""
-    rule, tenant_id = RULES[path], str(world.tenant.tenant_id)
+    rule, tenant_id = ACCESS_RULES[path], str(world.tenant.tenant_id)
     if rule.public:
         return "", {}
     naming = {"skein_tenant_id": tenant_id} if rule.tenant else {}
@@ -199,7 +207,7 @@ def shows(answer: Message | None, world: World) -> bool:
 
 
 def test_every_rpc_is_in_the_matrix() -> None:
-    assert set(RECIPES) == set(METHODS) == set(RULES)
+    assert set(RECIPES) == set(METHODS) == set(ACCESS_RULES)
 
 
 async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
@@ -238,7 +246,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     path: str,
 ) -> None:
     request: Any = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
-    rule, name = RULES[path], path.rpartition("/")[2]
+    rule, name = ACCESS_RULES[path], path.rpartition("/")[2]
     if name in PROOFS:
         request.registration_access_token = (await theirs.thing("client")).registration_access_token
     metadata: dict[str, str] = {}
@@ -273,7 +281,9 @@ async def test_a_forged_tenant_is_refused(
     request = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
     if "tenant_id" in METHODS[path].input_type.fields_by_name:
         request.tenant_id = str(ours.tenant.tenant_id)  # type: ignore[attr-defined]  # As said.
-    credential = (await theirs.owner()).access_token if RULES[path].permission == ACCOUNT else theirs.tenant.api_key
+    credential = (
+        (await theirs.owner()).access_token if ACCESS_RULES[path].permission == ACCOUNT else theirs.tenant.api_key
+    )
     if path in INTERNAL:
         credential = await identity(cluster, credential)
     forged = {"skein_tenant_id": str(ours.tenant.tenant_id)}
@@ -306,7 +316,7 @@ async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
         "SELECT key_id, sealed_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
     )
     assert row is not None
-    private = Sealer(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
+    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
     return RSAKey.import_key(json.loads(private))
 
 
@@ -368,18 +378,18 @@ def test_an_internal_service_takes_what_auth_signed_for_the_inside_alone(
 async def keys_without(ours: World) -> dict[str, str]:
     """Keys of our tenant that may do everything but one thing."""
     made: dict[str, str] = {}
-    everything = ROLES["owner"]
+    everything = ROLE_PERMISSIONS["owner"]
     for permission in everything:
         request = auth_pb2.CreateApiKeyRequest(display_name="less", permissions=sorted(everything - {permission}))
         made[permission] = (await ours.tenant.auth.CreateApiKey(request)).secret
     return made
 
 
-@pytest.mark.parametrize("path", [path for path in GUARDED if RULES[path].permission is not None])
+@pytest.mark.parametrize("path", [path for path in GUARDED if ACCESS_RULES[path].permission is not None])
 async def test_a_credential_with_too_little_is_refused(
     cluster: Cluster, doors: Doors, ours: World, keys_without: dict[str, str], path: str
 ) -> None:
-    permission = str(RULES[path].permission)
+    permission = str(ACCESS_RULES[path].permission)
     # No key holds what operators, services and people hold: one with all that a key can have is too little.
     credential = keys_without.get(permission, ours.tenant.api_key)
     if path in INTERNAL:
@@ -398,7 +408,7 @@ async def viewer(cluster: Cluster, ours: World) -> Stubs:
     return (await member(cluster, ours.tenant, "viewer")).stubs
 
 
-@pytest.mark.parametrize("path", [path for path in GUARDED if RULES[path].permission not in {None, ACCOUNT}])
+@pytest.mark.parametrize("path", [path for path in GUARDED if ACCESS_RULES[path].permission not in {None, ACCOUNT}])
 async def test_a_viewer_reads_and_does_nothing_else(
     cluster: Cluster, doors: Doors, ours: World, viewer: Stubs, path: str
 ) -> None:
@@ -412,7 +422,7 @@ async def test_a_viewer_reads_and_does_nothing_else(
 
     code, reason, _ = await outcome(calling)
 
-    if RULES[path].permission in ROLES["viewer"]:
+    if ACCESS_RULES[path].permission in ROLE_PERMISSIONS["viewer"]:
         assert code is OK, reason
     else:
         assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING")

@@ -13,7 +13,7 @@ from fix_models import EMBEDDED, WORDS, until
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_cluster import registry
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 from skein_kit.telemetry.metrics import READY
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
 
     async def models(*arguments: str) -> object:
         ended = await skein("models", *arguments, "--json", environment=operator)
-        assert ended.code == Exit.OK, ended.err
+        assert ended.code == ExitCode.OK, ended.err
         return ended.json
 
     tenants = [await changing.new_tenant() for _ in range(3)]
@@ -77,7 +77,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
     compared = await models("compare", WORDS, "--top", "1")
     used = await models("use", WORDS)
 
-    assert (early.code, "VECTORS_MISSING" in early.err or "force" in early.err) == (Exit.REFUSED, True)
+    assert (early.code, "VECTORS_MISSING" in early.err or "force" in early.err) == (ExitCode.REFUSED, True)
     (reindex,) = reindexed["reindexes"]  # type: ignore[index]  # JSON.
     assert (reindex["state"], reindex["embedded_count"]) == ("REINDEX_STATE_COMPLETE", str(3 * len(TEXTS)))
     assert compared["overall"]["query_count"] == 3  # type: ignore[index]  # JSON.
@@ -116,7 +116,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
     await models("cancel", reindex["reindex_id"])
 
     async def is_dropped() -> bool:
-        return (await skein("models", "drop", WORDS, environment=operator)).code == Exit.OK
+        return (await skein("models", "drop", WORDS, environment=operator)).code == ExitCode.OK
 
     await until(is_dropped)
     assert await is_of(EMBEDDED)
@@ -134,7 +134,7 @@ async def test_a_vector_that_comes_with_a_memory_is_one_of_the_model_in_force(
     words = ("register", WORDS, "--dimensions", str(DIMENSIONS), "--endpoint", endpoint.endpoint)
     for arguments in (words, ("reindex", WORDS, "--wait"), ("use", WORDS)):
         ended = await skein("models", *arguments, environment=operator)
-        assert ended.code == Exit.OK, ended.err
+        assert ended.code == ExitCode.OK, ended.err
 
     async def is_in_force() -> bool:
         return (await recalled(tenant)).model == WORDS

@@ -21,18 +21,18 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_cluster.config.check import problems
-from skein_cluster.processes.multi_process import separate_processes
-from skein_kit.rpc.channel import Channel
+from skein_cluster.config.check import find_problems
+from skein_cluster.processes.multi_process import multi_process_cluster
+from skein_kit.rpc.channel import ServiceChannel
 from skein_kit.settings import ProcessSettings, SettingInvalid
-from skein_kit.tls.mutual_tls import Mutual
+from skein_kit.tls.mutual_tls import MutualTlsFiles
 
 if TYPE_CHECKING:
     import io
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from skein_cluster.processes.single_process import Embedded
+    from skein_cluster.processes.single_process import LocalCluster
 
 # Eight processes start one after the other.
 pytestmark = pytest.mark.timeout(300)
@@ -46,7 +46,7 @@ _DEADLINE = 20.0
 class Secured:
     """A cluster of processes that trust one authority alone, and the files that they read."""
 
-    cluster: Embedded
+    cluster: LocalCluster
     files: Certificates
     channel: aio.Channel
     folder: Path
@@ -75,7 +75,7 @@ async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sec
     files = certificates(folder / "files")
     environment = {**test_environment(), **settings_of(files), "SKEIN_DATA_DIR": str(folder / "data")}
     async with (
-        separate_processes(folder / "data", environment=environment, durable=False, ready_seconds=150) as cluster,
+        multi_process_cluster(folder / "data", environment=environment, durable=False, ready_seconds=150) as cluster,
         aio.insecure_channel(cluster.addresses["gateway"]) as channel,
     ):
         yield Secured(cluster, files, channel, folder)
@@ -142,7 +142,7 @@ async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_wh
 ) -> None:
     other = certificates(tmp_path / "other")
     settings = ProcessSettings(mtls_certificate=other.certificate, mtls_key=other.key, mtls_ca=other.authority)
-    channel = Channel(lambda: secured.cluster.addresses["memory"], {}, mutual=Mutual.of(settings))
+    channel = ServiceChannel(lambda: secured.cluster.addresses["memory"], {}, mutual=MutualTlsFiles.of(settings))
 
     for _ in range(3):
         with pytest.raises(aio.AioRpcError) as caught:
@@ -256,7 +256,7 @@ def test_two_of_the_three_settings_are_refused(tmp_path: Path, without: str, sai
     settings = settings_of(made_in(tmp_path))
     del settings[without]
 
-    (found,) = problems(["gateway"], settings)
+    (found,) = find_problems(["gateway"], settings)
 
     assert found.endswith(said)
 
@@ -265,7 +265,9 @@ def test_files_that_do_not_fit_are_refused_at_the_start(tmp_path: Path) -> None:
     one, other = certificates(tmp_path / "one"), certificates(tmp_path / "other")
 
     def mutual(files: Certificates) -> None:
-        Mutual.of(ProcessSettings(mtls_certificate=files.certificate, mtls_key=files.key, mtls_ca=files.authority))
+        MutualTlsFiles.of(
+            ProcessSettings(mtls_certificate=files.certificate, mtls_key=files.key, mtls_ca=files.authority)
+        )
 
     with pytest.raises(SettingInvalid, match="SKEIN_MTLS_KEY is not the key of the certificate in"):
         mutual(replace(one, key=other.key))
@@ -277,7 +279,7 @@ def test_files_that_do_not_fit_are_refused_at_the_start(tmp_path: Path) -> None:
 
 def test_files_that_turn_bad_leave_the_last_good_ones_in_use(tmp_path: Path, log: io.StringIO) -> None:
     files, clock = made_in(tmp_path), [0.0]
-    mutual = Mutual(files.certificate, files.key, files.authority, clock=lambda: clock[0])
+    mutual = MutualTlsFiles(files.certificate, files.key, files.authority, clock=lambda: clock[0])
     before = mutual.material
 
     files.key.write_bytes(b"nonsense")

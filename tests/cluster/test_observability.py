@@ -31,8 +31,8 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster import registry
-from skein_cluster.processes.multi_process import separate_processes
-from skein_cluster.processes.single_process import DATABASE, Embedded
+from skein_cluster.processes.multi_process import multi_process_cluster
+from skein_cluster.processes.single_process import DATABASE, LocalCluster
 from skein_kit.identity.permissions import PUBLIC_SERVICES
 
 # Texts that occur nowhere else, so that they are found wherever they went.
@@ -50,7 +50,7 @@ RECALL = "skein.recall.v1.RecallService/Recall"
 class Observed:
     """A cluster of processes that sends its traces to the test."""
 
-    cluster: Embedded
+    cluster: LocalCluster
     tenant: Tenant
     receiver: Receiver
 
@@ -95,7 +95,7 @@ async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ob
         }
         folder: Path = tmp_path_factory.mktemp("observed")
         async with (
-            separate_processes(folder, environment=environment, durable=False) as cluster,
+            multi_process_cluster(folder, environment=environment, durable=False) as cluster,
             aio.insecure_channel(cluster.addresses["gateway"]) as channel,
         ):
             credentials = cluster.credentials

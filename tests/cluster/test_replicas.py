@@ -33,8 +33,14 @@ from skein_cluster import embedded
 from skein_cluster.embedded.account import Account
 from skein_cluster.processes.single_process import DATABASE
 from skein_kit.access_log.writer import AccessLog
-from skein_kit.calls.call import Call, working_for
-from skein_kit.calls.database_revision import MIN_REVISION_KEY, NEVER, READS, REVISION_KEY, text
+from skein_kit.calls.call import Call, as_current_call
+from skein_kit.calls.database_revision import (
+    MIN_REVISION_KEY,
+    READS,
+    REVISION_KEY,
+    UNREACHABLE_REVISION,
+    format_revision,
+)
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.errors import DatabaseUnavailable
@@ -284,9 +290,9 @@ async def followed_by(pair: Pair, url: str) -> AsyncIterator[Database]:
 async def is_from_replica(database: Database, least: int = 0, *, seen: int = 0) -> bool:
     """Say who answers a read of a call that must show so much, and that has seen so much already."""
     deadline = asyncio.get_running_loop().time() + 30
-    call = Call(path=GET, metadata={MIN_REVISION_KEY: text(least)}, deadline=deadline, peer="test")
+    call = Call(path=GET, metadata={MIN_REVISION_KEY: format_revision(least)}, deadline=deadline, peer="test")
     call.saw(seen)
-    with working_for(call):
+    with as_current_call(call):
         async with database.tenant(uuid.uuid4()) as tx:
             return bool(await tx.value(IN_RECOVERY))
 
@@ -304,7 +310,7 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
 
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(audit_strict=True):
         access_log = AccessLog(database, Policies(), counts_uses=False)
-        with working_for(call):
+        with as_current_call(call):
             await access_log.answer(answer, pb.GetMemoryRequest(memory_id=str(uuid.uuid4())), call)
     async with AsyncExitStack() as stack:
         primary = await asyncpg.connect(url_of(pair.primary))
@@ -320,7 +326,7 @@ async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: 
     policies, tenant_id = Policies(), pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(path_max_hops=3):
-        with working_for(call):
+        with as_current_call(call):
             async with database.tenant(tenant_id) as tx:
                 before = await policies.of(tx, tenant_id)
         async with database.tenant(tenant_id) as tx:
@@ -392,7 +398,7 @@ async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: Pair) ->
     async with followed_by(pair, url_of(pair.replica)) as database:
         before = looks()
 
-        assert not await is_from_replica(database, NEVER - 1)
+        assert not await is_from_replica(database, UNREACHABLE_REVISION - 1)
 
     assert looks() == before + 1
 

@@ -18,19 +18,19 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_client.client import Client
 from skein_cluster.main import skein
-from skein_cluster.processes.multi_process import separate_processes
-from skein_cluster.processes.single_process import Embedded
+from skein_cluster.processes.multi_process import multi_process_cluster
+from skein_cluster.processes.single_process import LocalCluster
 
 CALLS = 60
 
 
 @pytest.fixture(scope="module")
-async def cluster() -> AsyncIterator[Embedded]:
+async def cluster() -> AsyncIterator[LocalCluster]:
     folder = Path(tempfile.mkdtemp(prefix="skein-replicated-"))
     folder.chmod(0o711)
     replicas = {"memory": 2, "gateway": 2}
     try:
-        async with separate_processes(
+        async with multi_process_cluster(
             folder, environment=test_environment(), durable=False, ready_seconds=300, replicas=replicas
         ) as running:
             yield running
@@ -38,7 +38,7 @@ async def cluster() -> AsyncIterator[Embedded]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def answered(cluster: Embedded, process: str, service: str, method: str) -> float:
+async def answered(cluster: LocalCluster, process: str, service: str, method: str) -> float:
     """Return how many calls of a method a process has answered."""
     _, text = await get(cluster.admins[process], "/metrics")
     labels = (f'service="{service}"', f'method="{method}"')
@@ -46,7 +46,7 @@ async def answered(cluster: Embedded, process: str, service: str, method: str) -
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in labels))
 
 
-async def listings(cluster: Embedded) -> list[float]:
+async def listings(cluster: LocalCluster) -> list[float]:
     """Return how many listings each replica of the memory service has answered."""
     return [
         await answered(cluster, process, "skein.memory.v1.MemoryService", "ListMemories")
@@ -54,7 +54,7 @@ async def listings(cluster: Embedded) -> list[float]:
     ]
 
 
-async def test_the_calls_of_one_connection_go_to_all_replicas_alike(cluster: Embedded) -> None:
+async def test_the_calls_of_one_connection_go_to_all_replicas_alike(cluster: LocalCluster) -> None:
     async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
         async with asyncio.timeout(60):
             # The gateway comes to both of them, to one perhaps a little later.
@@ -69,7 +69,7 @@ async def test_the_calls_of_one_connection_go_to_all_replicas_alike(cluster: Emb
     assert min(counts) >= CALLS * 0.4, counts
 
 
-async def test_what_one_replica_stores_the_other_has(cluster: Embedded) -> None:
+async def test_what_one_replica_stores_the_other_has(cluster: LocalCluster) -> None:
     async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
         stored = await skein.memories.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="shared by all")))
         request = pb.GetMemoryRequest(memory_id=stored.memory.memory_id)
@@ -79,7 +79,7 @@ async def test_what_one_replica_stores_the_other_has(cluster: Embedded) -> None:
     assert {one.memory.content for one in found} == {"shared by all"}
 
 
-async def test_every_gateway_answers_with_the_same_key(cluster: Embedded) -> None:
+async def test_every_gateway_answers_with_the_same_key(cluster: LocalCluster) -> None:
     memory = pb.Memory(content="for every gateway")
     async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
         await skein.memories.CreateMemory(pb.CreateMemoryRequest(memory=memory))

@@ -16,9 +16,9 @@ import pytest
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein_client.connection import Connection
-from skein_cluster.api.client import calling
-from skein_cluster.bench.measures import Asked, by_category, summary
-from skein_cluster.cli.recall_hits import name_of
+from skein_cluster.api.client import open_client
+from skein_cluster.bench.measures import ScoredQuestion, by_category, summary
+from skein_cluster.cli.recall_hits import hit_name
 from skein_cluster.importers.importer import Importer, Report
 from skein_cluster.importers.records import read_jsonl
 
@@ -36,43 +36,43 @@ FLOORS_BY_KIND = {"changed_fact": 0.92, "multi": 0.75, "paraphrase": 0.75, "sing
 
 
 @pytest.fixture(scope="module")
-async def asked(cluster: Cluster) -> list[Asked]:
+async def asked(cluster: Cluster) -> list[ScoredQuestion]:
     """Import the sample into a tenant of its own and ask all of its questions."""
     tenant = await cluster.new_tenant()
     connection = Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)
     report = Report()
-    async with calling(connection) as api:
+    async with open_client(connection) as api:
         with as_file(SAMPLE / "household.jsonl") as path:
             await Importer(api, report, lambda _count: None, batch=EMBEDDED_AT_ONCE).run(read_jsonl(path))
     assert (report.refused, report.pending) == ([], 0)
     questions: list[dict[str, Any]] = json.loads((SAMPLE / "questions.json").read_text("utf-8"))
 
-    async def answer(question: dict[str, Any]) -> Asked:
+    async def answer(question: dict[str, Any]) -> ScoredQuestion:
         response = await tenant.gateway.Recall(pb.RecallRequest(query=question["question"], limit=LIMIT))
         assert all(arm.state == pb.ARM_STATE_OK for arm in response.arms)
-        return Asked(
+        return ScoredQuestion(
             category=question["kind"],
             evidence=frozenset(question["evidence"]),
-            found=tuple(name_of(hit) for hit in response.hits),
+            found=tuple(hit_name(hit) for hit in response.hits),
         )
 
     return [await answer(question) for question in questions]
 
 
-def test_the_evidence_is_found_as_well_as_before(asked: list[Asked]) -> None:
+def test_the_evidence_is_found_as_well_as_before(asked: list[ScoredQuestion]) -> None:
     found = {name: round(mean.value, 3) for name, mean in summary(asked, seed=1).items()}
 
     assert {name: value for name, value in found.items() if value < FLOORS[name]} == {}, found
 
 
-def test_no_kind_of_question_pays_for_another(asked: list[Asked]) -> None:
+def test_no_kind_of_question_pays_for_another(asked: list[ScoredQuestion]) -> None:
     found = {kind: round(summary(some, seed=1)["recall@10"].value, 3) for kind, some in by_category(asked).items()}
 
     assert found.keys() == FLOORS_BY_KIND.keys()
     assert {kind: value for kind, value in found.items() if value < FLOORS_BY_KIND[kind]} == {}, found
 
 
-def test_most_questions_have_evidence_first(asked: list[Asked]) -> None:
+def test_most_questions_have_evidence_first(asked: list[ScoredQuestion]) -> None:
     first = sum(bool(one.found) and one.found[0] in one.evidence for one in asked)
 
     assert first >= FIRST

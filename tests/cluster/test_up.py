@@ -14,10 +14,10 @@ from fix_cluster import test_environment
 from fix_command import all_gone, descendants, erase, skein, start, status, up
 
 from skein_cluster import registry
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.embedded.databases import create_database
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import prepared
+from skein_cluster.processes.single_process import prepared_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ async def test_a_killed_up_is_followed_by_one_that_has_every_acknowledged_write(
     assert shown.json["memory"]["content"] == "The boat is called Bosun"
     assert recalled.json["hits"][0]["item_id"] == added.out.strip()
     assert (second["tenant_id"], second["api_key"]) == (first["tenant_id"], first["api_key"])
-    assert code == Exit.OK
+    assert code == ExitCode.OK
 
 
 async def test_ctrl_c_ends_it_with_0_and_leaves_no_process(data_dir: Path) -> None:
@@ -62,7 +62,7 @@ async def test_ctrl_c_ends_it_with_0_and_leaves_no_process(data_dir: Path) -> No
         started = descendants(running.process.pid)
         code = await running.stop(signal.SIGINT)
 
-    assert code == Exit.OK
+    assert code == ExitCode.OK
     assert started
     assert await all_gone(started)
 
@@ -126,9 +126,9 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
         assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o600
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
     assert await all_gone(started)
-    assert told.code == code == Exit.OK
+    assert told.code == code == ExitCode.OK
     # A second one on the same data folder is told who has it, and so its ports.
-    assert second.code == Exit.CANNOT_START
+    assert second.code == ExitCode.CANNOT_START
     assert f"in use by process {running.process.pid}" in second.err
     log = (data_dir / "skein.log").read_text("utf-8")
     assert credentials["api_key"] not in log
@@ -145,13 +145,13 @@ async def test_a_taken_port_is_named_with_its_setting_before_anything_is_made(
         values = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir), setting: port}
         refused = await skein(command, environment=values)
 
-    assert refused.code == Exit.CANNOT_START
+    assert refused.code == ExitCode.CANNOT_START
     assert refused.err == f"Error: Port {port} is in use; set {setting} to another port.\n"
     assert not (data_dir / "postgres").exists()
 
 
 async def test_a_port_that_is_taken_when_there_is_a_database_already_leaves_nothing_running(data_dir: Path) -> None:
-    async with prepared(data_dir, environment=test_environment(), durable=False):
+    async with prepared_database(data_dir, environment=test_environment(), durable=False):
         pass
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
@@ -164,7 +164,7 @@ async def test_a_port_that_is_taken_when_there_is_a_database_already_leaves_noth
             await asyncio.wait([ended], timeout=0.05)
         _, error = await ended
 
-    assert process.returncode == Exit.CANNOT_START, error.decode()
+    assert process.returncode == ExitCode.CANNOT_START, error.decode()
     assert error.decode() == f"Error: Port {port} is in use; set SKEIN_PC2_PORT_5570 to another port.\n"
     assert watched
     assert await all_gone(watched)
@@ -177,7 +177,7 @@ async def test_a_signal_during_the_start_ends_it_without_leaving_anything(data_d
     process.send_signal(signal.SIGTERM)
     _, error = await process.communicate()
 
-    assert process.returncode == Exit.OK, error.decode()
+    assert process.returncode == ExitCode.OK, error.decode()
     assert b"Traceback" not in error
     assert await all_gone(started)
 
@@ -208,9 +208,9 @@ async def test_a_service_can_run_alone_against_the_rest_of_a_cluster(cluster: Cl
             if process.returncode is None:
                 process.kill()
 
-    assert added.code == Exit.OK, added.err
+    assert added.code == ExitCode.OK, added.err
     assert "stored by the other process" in shown.out
-    assert code == Exit.OK
+    assert code == ExitCode.OK
 
 
 async def test_serve_says_what_it_needs() -> None:
@@ -218,7 +218,7 @@ async def test_serve_says_what_it_needs() -> None:
     no_service = await skein("serve", "memroy", SKEIN_DATABASE_URL="postgresql://")
     bad_port = await skein("serve", "gateway", SKEIN_GATEWAY_PORT="many")
 
-    assert [ended.code for ended in (no_database, no_service, bad_port)] == [Exit.CANNOT_START] * 3
+    assert [ended.code for ended in (no_database, no_service, bad_port)] == [ExitCode.CANNOT_START] * 3
     assert "SKEIN_DATABASE_URL" in no_database.err
     assert "there are auth, tenancy" in no_service.err
     assert "SKEIN_GATEWAY_PORT" in bad_port.err
@@ -235,8 +235,8 @@ async def test_a_new_database_is_migrated_once_and_gets_an_operator(cluster: Clu
     key = await skein("bootstrap", "--json", SKEIN_DATABASE_URL=url)
 
     numbers = [migration.number for migration in registry.migrations()]
-    assert nowhere.code == Exit.UNREACHABLE
-    assert early.code == Exit.CANNOT_START
+    assert nowhere.code == ExitCode.UNREACHABLE
+    assert early.code == ExitCode.CANNOT_START
     assert "skein migrate" in early.err
     assert [applied["number"] for applied in first.json["applied"]] == numbers
     assert again.out.strip() == f"The schema is at version {numbers[-1]} already."
@@ -247,5 +247,5 @@ async def test_a_database_that_does_not_answer_is_unreachable() -> None:
     with free_ports(["port"], "127.0.0.1") as ports:
         ended = await skein("migrate", SKEIN_DATABASE_URL=f"postgresql://postgres@127.0.0.1:{ports['port']}/skein")
 
-    assert ended.code == Exit.UNREACHABLE
+    assert ended.code == ExitCode.UNREACHABLE
     assert len(ended.err.splitlines()) == 1

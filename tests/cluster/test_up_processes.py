@@ -9,8 +9,8 @@ from fix_cluster import test_environment
 from fix_command import all_gone, skein
 
 from skein_cluster import registry
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.processes.multi_process import ended, separate_processes
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.processes.multi_process import multi_process_cluster, watch_exits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.timeout(240)
 
 
 async def test_a_cluster_of_processes_answers_tells_which_one_ended_and_leaves_none(tmp_path: Path) -> None:
-    async with separate_processes(tmp_path, environment=test_environment(), durable=False) as cluster:
+    async with multi_process_cluster(tmp_path, environment=test_environment(), durable=False) as cluster:
         client = {**test_environment(), "SKEIN_DATA_DIR": str(tmp_path)}
         added = await skein("memories", "add", "The gate code is 4711", "--external-id", "gate", environment=client)
         recalled = await skein("recall", "gate code", "--json", environment=client)
         os.kill(cluster.processes["worker"], signal.SIGKILL)
-        first_ended = await anext(ended(cluster))
+        first_ended = await anext(watch_exits(cluster))
 
-    assert added.code == Exit.OK, added.err
+    assert added.code == ExitCode.OK, added.err
     assert recalled.json["hits"][0]["memory"]["external_id"] == "gate"
     assert set(cluster.processes) == set(cluster.admins) == set(registry.NAMES)
     assert len(set(cluster.processes.values())) == len(registry.NAMES)
@@ -38,6 +38,8 @@ async def test_a_process_that_cannot_start_ends_the_others_and_is_quoted(tmp_pat
     environment = {**test_environment(), "SKEIN_SYSTEM_KEY": "too short"}
 
     # Two services need the key; the one that ends first is quoted.
-    with pytest.raises(Failure, match=r"^(auth|worker) ended with 3\. SKEIN_SYSTEM_KEY (needs|should hold) at least"):
-        async with separate_processes(tmp_path, environment=environment, durable=False):
+    with pytest.raises(
+        CommandError, match=r"^(auth|worker) ended with 3\. SKEIN_SYSTEM_KEY (needs|should hold) at least"
+    ):
+        async with multi_process_cluster(tmp_path, environment=environment, durable=False):
             pass

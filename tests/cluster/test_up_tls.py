@@ -12,8 +12,8 @@ from fix_tls import made_in
 from fix_web import Web
 
 from skein_client import Client
-from skein_cluster.processes.multi_process import separate_processes
-from skein_cluster.processes.single_process import embedded_cluster
+from skein_cluster.processes.multi_process import multi_process_cluster
+from skein_cluster.processes.single_process import single_process_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-@pytest.mark.parametrize("form", [embedded_cluster, separate_processes], ids=["one process", "many"])
+@pytest.mark.parametrize("form", [single_process_cluster, multi_process_cluster], ids=["one process", "many"])
 async def test_a_cluster_comes_up_behind_tls(tmp_path: Path, form: Callable[..., Any]) -> None:
     files = made_in(tmp_path)
     environment = {

@@ -22,7 +22,7 @@ from fix_fuzzing import NAMED
 from fix_world import World
 
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
-from skein_kit.identity.permissions import ACCOUNT, RULES
+from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster
@@ -89,7 +89,7 @@ async def test_no_call_with_a_tenants_key_gets_an_answer_beyond_the_document(clu
 @pytest.mark.timeout(7200)
 async def test_no_call_of_a_person_gets_an_answer_beyond_the_document(cluster: Cluster) -> None:
     world = await World.new(cluster)
-    own = [path for path in PUBLIC_METHODS if RULES[path].permission == ACCOUNT]
+    own = [path for path in PUBLIC_METHODS if ACCESS_RULES[path].permission == ACCOUNT]
     paths = [path for path in own if path.rpartition("/")[2] not in ENDING]
     chosen = [option for path in paths for option in ("--include-path", path)]
 

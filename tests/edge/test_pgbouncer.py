@@ -25,9 +25,9 @@ from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.server import Server
-from skein_cluster.processes.multi_process import Child
+from skein_cluster.processes.multi_process import ServiceProcess
 from skein_cluster.processes.ports import free_ports
-from skein_kit.database.connection_settings import role_of
+from skein_kit.database.connection_settings import database_role
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -48,7 +48,7 @@ async def pooler(server: Server, database: str, folder: Path, port: str) -> Asyn
     # To root's own folders the server's user has no access.
     program = Path(shutil.copy(found, folder))
     users, config = folder / "users.txt", folder / "pgbouncer.ini"
-    users.write_text("".join(f'"{role_of(name)}" ""\n' for name in registry.WITH_DATABASE))
+    users.write_text("".join(f'"{database_role(name)}" ""\n' for name in registry.WITH_DATABASE))
     config.write_text(
         "[databases]\n"
         f"{database} = host={server.host} port={server.port}\n"
@@ -106,8 +106,8 @@ def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join(sys.path),
         "SKEIN_ADMIN_PORT": ports[f"admin {name}"],
-        "SKEIN_DATABASE_URL": f"postgresql://{role_of(name)}@127.0.0.1:{port}/{database.name}?sslmode=disable",
-        "SKEIN_DATABASE_DIRECT_URL": database.server.url(user=role_of(name), database=database.name),
+        "SKEIN_DATABASE_URL": f"postgresql://{database_role(name)}@127.0.0.1:{port}/{database.name}?sslmode=disable",
+        "SKEIN_DATABASE_DIRECT_URL": database.server.url(user=database_role(name), database=database.name),
         "SKEIN_DATABASE_POOLED": "true",
         # Debian's PgBouncer is of a time before it could keep statements prepared.
         "SKEIN_STATEMENT_CACHE_SIZE": "0",
@@ -131,14 +131,14 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
         await stack.enter_async_context(pooler(database.server, database.name, open_folder, port))
         children = [
             await stack.enter_async_context(
-                Child.running(name, environment_of(name, port, database, ports), tmp_path / f"{name}.log")
+                ServiceProcess.running(name, environment_of(name, port, database, ports), tmp_path / f"{name}.log")
             )
             for name in names
         ]
         async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.gather(*(child.wait_ready() for child in children))
         addresses = {name: f"127.0.0.1:{ports[f'SKEIN_{name.upper()}_PORT']}" for name in registry.NAMES}
-        made = await credentials.development(
+        made = await credentials.ensure_development_credentials(
             {**addresses, "http": f"127.0.0.1:{ports['SKEIN_HTTP_PORT']}"}, {}, operator, test_environment()
         )
         # On a busy machine a connection may take longer than it is waited for: callers repeat, as the client does.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from skein_cluster.backup.deletion_statements import accesses, closing
-from skein_cluster.backup.deletions import ACCESSES, read
+from skein_cluster.backup.deletion_statements import revoke_access, revoke_statement
+from skein_cluster.backup.deletions import REVOCABLE_TABLES, read_deletions
 
 if TYPE_CHECKING:
     import asyncpg
@@ -62,37 +62,37 @@ async def test_whatever_can_be_revoked_is_revoked_again(catalog: asyncpg.Connect
         " WHERE column_name = 'revoke_time'"
     )
 
-    assert {row["name"] for row in revocable} <= {access.table for access in ACCESSES}
+    assert {row["name"] for row in revocable} <= {access.table for access in REVOCABLE_TABLES}
 
 
 async def test_who_was_kept_out_is_kept_out_again_and_nobody_else(database: TestDatabase) -> None:
-    kept_out = {access.table: str(uuid.uuid4()) for access in ACCESSES}
-    let_in = {access.table: str(uuid.uuid4()) for access in ACCESSES}
+    kept_out = {access.table: str(uuid.uuid4()) for access in REVOCABLE_TABLES}
+    let_in = {access.table: str(uuid.uuid4()) for access in REVOCABLE_TABLES}
     deleted = str(uuid.uuid4())
     async with database.superuser() as connection:
         # The tenants and accounts that these are of are of no account here.
         await connection.execute("SET session_replication_role = replica")
         before = connection.transaction()
         await before.start()
-        for access in ACCESSES:
+        for access in REVOCABLE_TABLES:
             await connection.execute(_OPEN[access.table], kept_out[access.table])
             await connection.execute(
-                closing(access), [kept_out[access.table]], [await connection.fetchval("SELECT now()")]
+                revoke_statement(access), [kept_out[access.table]], [await connection.fetchval("SELECT now()")]
             )
         await connection.execute(_DELETED, deleted)
-        newest = await read(connection)
+        newest = await read_deletions(connection)
         await before.rollback()
 
-        for access in ACCESSES:
+        for access in REVOCABLE_TABLES:
             await connection.execute(_OPEN[access.table], kept_out[access.table])
             await connection.execute(_OPEN[access.table], let_in[access.table])
         await connection.execute(_OPEN["auth.service_accounts"], deleted)
-        could_come_in = await accesses(connection, newest)
-        again = await accesses(connection, newest)
-        now_known = await read(connection)
+        could_come_in = await revoke_access(connection, newest)
+        again = await revoke_access(connection, newest)
+        now_known = await read_deletions(connection)
         left = await connection.fetch("SELECT service_account_id::text AS name FROM auth.service_accounts")
 
-    assert could_come_in == len(ACCESSES) + 1
+    assert could_come_in == len(REVOCABLE_TABLES) + 1
     assert again == 0
     assert {table: set(closed) for table, closed in now_known.closed.items()} == {
         table: {name} for table, name in kept_out.items()

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from skein_cluster.backup import purged_items
-from skein_cluster.backup.deletions import Erasures, read
+from skein_cluster.backup.deletions import Deletions, read_deletions
 from skein_memory.tombstones.store import digest_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,6 @@ async def test_a_person_in_the_access_log_of_a_restored_database_is_found(databa
             digest_of(salt, "subject_id", b"ann"),
         )
 
-        found = await purged_items.find(connection, (await read(connection)).since(Erasures()))
+        found = await purged_items.find_purged(connection, (await read_deletions(connection)).since(Deletions()))
 
     assert [each.memory_subjects for each in found] == [["ann"]]

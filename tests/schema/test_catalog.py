@@ -7,7 +7,7 @@ from typing import TypeAlias
 import asyncpg
 
 from skein_cluster import registry
-from skein_kit.database.connection_settings import role_of
+from skein_kit.database.connection_settings import database_role
 
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -193,7 +193,7 @@ COLUMN_CROSSINGS = {
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }
-ROLES = [role_of(name) for name in registry.WITH_DATABASE]
+ROLES = [database_role(name) for name in registry.WITH_DATABASE]
 
 TABLES = """
     SELECT n.nspname || '.' || c.relname AS name, n.nspname AS schema, c.relkind, c.relispartition, c.relrowsecurity,
@@ -322,7 +322,7 @@ async def test_each_role_reaches_its_own_schema_and_the_listed_crossings_only(ca
     outside = {
         (grant["grantee"], grant["name"], grant["privilege_type"])
         for grant in grants
-        if role_of(grant["schema"]) != grant["grantee"]
+        if database_role(grant["schema"]) != grant["grantee"]
     }
     assert outside == CROSSINGS
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from fix_filtering import EXPRESSIONS, MEMORIES
 from hypothesis import HealthCheck, Phase, given, settings
 
-from skein_kit.database.named_queries import Query, completed
-from skein_kit.filters.compiler import ENTRIES, VERSIONS, compiled
-from skein_kit.filters.evaluator import holds
-from skein_kit.filters.expression import Expression, written
+from skein_kit.database.named_queries import Query, with_condition
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
+from skein_kit.filters.evaluator import matches
+from skein_kit.filters.expression import Expression, format_expression
 from skein_kit.filters.fields import properties_of
 from skein_kit.ids import new_ids, now
 
 if TYPE_CHECKING:
     from fix_database import TestDatabase
 
-    from skein_kit.filters.compiler import Source
+    from skein_kit.filters.compiler import FilterTable
 
 TENANT = uuid.UUID(int=1)
 ROWS = 60
@@ -96,9 +96,9 @@ async def test_a_condition_holds_in_the_database_for_the_memories_that_it_holds_
     memories = dict(zip(new_ids(now(), len(drawn)), drawn, strict=True))
     await fill(database, memories)
 
-    async def passing(source: Source, expression: Expression) -> set[uuid.UUID]:
-        condition = compiled(expression, source)
-        query = completed(ASKED[source.name], condition.text)
+    async def passing(source: FilterTable, expression: Expression) -> set[uuid.UUID]:
+        condition = compile_to_sql(expression, source)
+        query = with_condition(ASKED[source.name], condition.text)
         rows = await connection.fetch(query.text, *query.bind({"tenant_id": TENANT, **condition.values}))
         assert {row["holds"] for row in rows} <= {True, False}
         return {row["memory_id"] for row in rows if row["holds"]}
@@ -106,10 +106,10 @@ async def test_a_condition_holds_in_the_database_for_the_memories_that_it_holds_
     async with database.role("memory") as connection:
         await connection.execute(f"SET skein.tenant_id = '{TENANT}'")
         for expression in some(EXPRESSIONS, 600):
-            expected = {id_ for id_, memory in memories.items() if holds(expression, memory)}
+            expected = {id_ for id_, memory in memories.items() if matches(expression, memory)}
 
-            assert await passing(ENTRIES, expression) == expected, written(expression)
-            assert await passing(VERSIONS, expression) == expected, written(expression)
+            assert await passing(ENTRIES, expression) == expected, format_expression(expression)
+            assert await passing(VERSIONS, expression) == expected, format_expression(expression)
 
 
 async def test_the_migration_names_properties_as_the_service_does(database: TestDatabase) -> None:

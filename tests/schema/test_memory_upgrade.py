@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_cluster import embedded, registry
-from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ async def test_facts_from_before_hold_their_keys_by_subject_the_oldest_of_those_
         await migrate(url, every, registry.WITH_DATABASE)
 
         held = await connection.fetch("SELECT memory_id, subject_id, key FROM memory.fact_keys ORDER BY memory_id")
-        service = await asyncpg.connect(**connect_keywords(url, role_of("memory")))
+        service = await asyncpg.connect(**connect_arguments(url, database_role("memory")))
         await service.execute(f"SET skein.tenant_id = '{tenant_id}'")
         claimed = [
             await service.execute(CLAIM, tenant_id, key, id_)

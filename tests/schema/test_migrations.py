@@ -12,7 +12,7 @@ from fix_database import TestDatabase
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.server import Server
 from skein_kit import ids
-from skein_kit.database.schema_migrations import MigrationRefused, migrate, version
+from skein_kit.database.schema_migrations import MigrationError, migrate, version
 
 
 async def test_migrating_again_changes_nothing(database: TestDatabase) -> None:
@@ -35,7 +35,7 @@ async def test_a_file_changed_after_it_was_applied_is_refused(database: TestData
     first, *rest = registry.migrations()
     changed = [dataclasses.replace(first, text=first.text + "\n-- more"), *rest]
 
-    with pytest.raises(MigrationRefused, match="0001_create_tenancy changed"):
+    with pytest.raises(MigrationError, match="0001_create_tenancy changed"):
         await migrate(database.url, changed, registry.WITH_DATABASE)
 
 
@@ -65,7 +65,7 @@ async def test_a_blocked_migration_gives_up_in_time_says_so_and_leaves_nothing(d
 
     async with database.superuser() as reader, reader.transaction():
         await reader.fetch("SELECT FROM memory.entries")
-        with pytest.raises(MigrationRefused, match=r"_blocked waited too long for a lock .* run `skein migrate` again"):
+        with pytest.raises(MigrationError, match=r"_blocked waited too long for a lock .* run `skein migrate` again"):
             await migrate(
                 database.url, [*registry.migrations(), first, second], registry.WITH_DATABASE, lock_seconds=0.05
             )
@@ -94,7 +94,7 @@ async def test_the_database_and_the_code_agree_on_the_first_id_of_a_time(databas
 
     async with database.superuser() as connection:
         for time in times:
-            assert await connection.fetchval("SELECT skein.first_id($1)", time) == ids.first_id(time)
+            assert await connection.fetchval("SELECT skein.first_id($1)", time) == ids.min_id_at(time)
 
 
 async def test_a_partition_cannot_be_read_past_the_parent(database: TestDatabase) -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.server import Server
-from skein_kit.database.schema_migrations import OWNER, MigrationRefused, migrate, version
+from skein_kit.database.schema_migrations import OWNER, MigrationError, migrate, version
 
 MANIFEST = Path(__file__).parents[2] / "deploy/kubernetes/base/postgres.yaml"
 DATABASE = "skein"
@@ -59,5 +59,5 @@ async def test_the_owner_brings_a_prepared_database_to_the_newest_schema(prepare
 
 
 async def test_a_service_s_role_may_not_migrate(prepared: Server) -> None:
-    with pytest.raises(MigrationRefused, match=OWNER):
+    with pytest.raises(MigrationError, match=OWNER):
         await migrate(prepared.url(user="skein_memory", database=DATABASE), registry.migrations(), ())

@@ -17,7 +17,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.tenancy.v1 import members_pb2
-from skein_kit.database.connection_settings import connect_keywords
+from skein_kit.database.connection_settings import connect_arguments
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def of_memory_vault(password: str) -> str:
 @asynccontextmanager
 async def superuser(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     url = cluster.postgres.url(user="postgres", database="skein")
-    connection = await asyncpg.connect(**connect_keywords(url, "postgres"))
+    connection = await asyncpg.connect(**connect_arguments(url, "postgres"))
     try:
         yield connection
     finally:

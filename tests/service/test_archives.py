@@ -21,7 +21,7 @@ from fix_memory import Alone
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
-from skein_memory.cold_storage.rows import KEPT
+from skein_memory.cold_storage.rows import ARCHIVED_TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -399,4 +399,4 @@ async def test_everything_that_hangs_on_a_memory_goes_with_it(database: TestData
         )
 
     hanging = {row["name"] for row in rows}
-    assert hanging - STAYING == {f"memory.{table}" for table in KEPT} - {"memory.entries"}
+    assert hanging - STAYING == {f"memory.{table}" for table in ARCHIVED_TABLES} - {"memory.entries"}

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fix_database import TestDatabase
 
-from skein_auth.attempts.model import Attempts, limits
+from skein_auth.attempts.model import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
-from skein_auth.attempts.subjects import from_source
+from skein_auth.attempts.subjects import subject_at_network
 from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
 from skein_auth.queries import QUERIES
 from skein_auth.settings import AuthSettings
@@ -21,7 +21,7 @@ from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid, DatabaseUnavailable
 
 MOST = 10
-SIGN_IN = ("sign_in", from_source("ada@example.org", "192.0.2.1"))
+SIGN_IN = ("sign_in", subject_at_network("ada@example.org", "192.0.2.1"))
 WINDOW = 900
 
 
@@ -45,15 +45,15 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def attempts(pool: Database, clock: Clock) -> Attempts:
-    return Attempts(AttemptStore(pool), limits(AuthSettings()), clock)
+def attempts(pool: Database, clock: Clock) -> AttemptLimiter:
+    return AttemptLimiter(AttemptStore(pool), limits(AuthSettings()), clock)
 
 
 def wrong() -> None:
     raise CredentialInvalid
 
 
-async def fails(attempts: Attempts, *subjects: tuple[str, str]) -> str:
+async def fails(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
     """Try something that is wrong and say how that was answered."""
     try:
         async with attempts.failing(*subjects):
@@ -65,7 +65,7 @@ async def fails(attempts: Attempts, *subjects: tuple[str, str]) -> str:
     return "wrong"
 
 
-async def succeeds(attempts: Attempts, *subjects: tuple[str, str]) -> str:
+async def succeeds(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
     try:
         async with attempts.failing(*subjects):
             return "right"
@@ -74,7 +74,7 @@ async def succeeds(attempts: Attempts, *subjects: tuple[str, str]) -> str:
 
 
 async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work(
-    attempts: Attempts, clock: Clock
+    attempts: AttemptLimiter, clock: Clock
 ) -> None:
     subjects = (SIGN_IN, ("identity", "192.0.2.1"))
     assert [await fails(attempts, *subjects) for _ in range(MOST)] == ["wrong"] * MOST
@@ -90,7 +90,7 @@ async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work
     assert refused.value.facts["kind"] == "sign_in"
 
 
-async def test_the_window_ends(attempts: Attempts, clock: Clock) -> None:
+async def test_the_window_ends(attempts: AttemptLimiter, clock: Clock) -> None:
     subject = ("client", "the client")
     for _ in range(MOST):
         await fails(attempts, subject)
@@ -101,14 +101,14 @@ async def test_the_window_ends(attempts: Attempts, clock: Clock) -> None:
     assert await succeeds(attempts, subject) == "right"
 
 
-async def test_success_never_counts(attempts: Attempts) -> None:
+async def test_success_never_counts(attempts: AttemptLimiter) -> None:
     subject = ("second_factor", "a@example.org")
 
     assert {await succeeds(attempts, subject) for _ in range(3 * MOST)} == {"right"}
     assert await fails(attempts, subject) == "wrong"
 
 
-async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(attempts: Attempts) -> None:
+async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(attempts: AttemptLimiter) -> None:
     for _ in range(MOST):
         await fails(attempts, ("identity", "192.0.2.1"))
 
@@ -120,7 +120,7 @@ async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(at
 
 async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: Database) -> None:
     """By two replicas at once, in the two orders that could make them wait for each other."""
-    replicas = [Attempts(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
+    replicas = [AttemptLimiter(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
     pair = (("second_factor", "c@example.org"), ("identity", "192.0.2.3"))
     tried = 0
 
@@ -144,7 +144,7 @@ async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: 
 
 
 async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Database) -> None:
-    attempts = Attempts(AttemptStore(pool), limits(AuthSettings()))
+    attempts = AttemptLimiter(AttemptStore(pool), limits(AuthSettings()))
     at_once = most = 0
 
     async def sign_in(number: int) -> str:
@@ -163,7 +163,7 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable(), RuntimeError("a bug"), asyncio.CancelledError()])
-async def test_what_is_nobodys_fault_does_not_count(attempts: Attempts, error: BaseException) -> None:
+async def test_what_is_nobodys_fault_does_not_count(attempts: AttemptLimiter, error: BaseException) -> None:
     subject = ("second_factor", "d@example.org")
     for _ in range(2 * MOST):
         with pytest.raises(type(error)):
@@ -173,7 +173,7 @@ async def test_what_is_nobodys_fault_does_not_count(attempts: Attempts, error: B
     assert await succeeds(attempts, subject) == "right"
 
 
-async def test_a_refusal_counts_whatever_was_guessed(attempts: Attempts) -> None:
+async def test_a_refusal_counts_whatever_was_guessed(attempts: AttemptLimiter) -> None:
     for _ in range(MOST):
         with pytest.raises(ApiKeyNotFound):
             async with attempts.failing(("identity", "192.0.2.5")):
@@ -182,7 +182,7 @@ async def test_a_refusal_counts_whatever_was_guessed(attempts: Attempts) -> None
     assert await succeeds(attempts, ("identity", "192.0.2.5")) == "too many"
 
 
-async def test_calls_of_no_address_are_not_limited_by_address(attempts: Attempts) -> None:
+async def test_calls_of_no_address_are_not_limited_by_address(attempts: AttemptLimiter) -> None:
     answers = {await fails(attempts, ("identity", "")) for _ in range(2 * MOST)}
 
     assert answers == {"wrong"}
@@ -198,17 +198,19 @@ async def test_calls_of_no_address_are_not_limited_by_address(attempts: Attempts
         ("192.0.2.6", "192.0.2.7", False),
     ],
 )
-async def test_an_ipv6_customer_is_one_address(attempts: Attempts, one: str, other: str, *, is_shared: bool) -> None:
+async def test_an_ipv6_customer_is_one_address(
+    attempts: AttemptLimiter, one: str, other: str, *, is_shared: bool
+) -> None:
     for _ in range(MOST):
-        await fails(attempts, ("identity", one), ("sign_in", from_source("a@example.org", one)))
+        await fails(attempts, ("identity", one), ("sign_in", subject_at_network("a@example.org", one)))
 
     expected = "too many" if is_shared else "right"
     assert await succeeds(attempts, ("identity", other)) == expected
-    assert await succeeds(attempts, ("sign_in", from_source("a@example.org", other))) == expected
-    assert await succeeds(attempts, ("sign_in", from_source("b@example.org", one))) == "right"
+    assert await succeeds(attempts, ("sign_in", subject_at_network("a@example.org", other))) == expected
+    assert await succeeds(attempts, ("sign_in", subject_at_network("b@example.org", one))) == "right"
 
 
-async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: Attempts) -> None:
+async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: AttemptLimiter) -> None:
     for _ in range(MOST):
         await attempts.charge("refused_client", "App")
 
@@ -217,7 +219,7 @@ async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: 
     await attempts.charge("refused_client", "app")
 
 
-async def test_sign_ups_count_whether_they_succeed_or_not(attempts: Attempts, clock: Clock) -> None:
+async def test_sign_ups_count_whether_they_succeed_or_not(attempts: AttemptLimiter, clock: Clock) -> None:
     for _ in range(MOST):
         await attempts.charge("sign_up", "192.0.2.8")
 
@@ -230,7 +232,7 @@ async def test_sign_ups_count_whether_they_succeed_or_not(attempts: Attempts, cl
     await attempts.charge("sign_up", "192.0.2.8")
 
 
-async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: Attempts) -> None:
+async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: AttemptLimiter) -> None:
     answers = await asyncio.gather(
         *(attempts.charge("sign_up", "192.0.2.10") for _ in range(50)), return_exceptions=True
     )
@@ -239,7 +241,7 @@ async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: Atte
 
 
 async def test_no_subject_is_readable_and_old_windows_are_removed(
-    attempts: Attempts, pool: Database, database: TestDatabase, clock: Clock
+    attempts: AttemptLimiter, pool: Database, database: TestDatabase, clock: Clock
 ) -> None:
     await fails(attempts, ("second_factor", "e@example.org"), ("identity", "192.0.2.11"))
     async with database.superuser() as connection:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_cluster import SYSTEM_KEY
 
-from skein_auth.encryption import Sealer
+from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
-from skein_auth.signing.access_tokens import AccessTokens, Bearer
+from skein_auth.signing.access_tokens import AccessTokens, TokenSubject
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import KeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
@@ -29,20 +29,20 @@ ISSUER = "https://skein.test"
 async def replica(database: TestDatabase) -> AsyncIterator[Keyring]:
     """One of several that share a database."""
     async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
-        yield Keyring(KeyStore(opened), Sealer(SystemKeys.of(SYSTEM_KEY)), access_seconds=3600)
+        yield Keyring(KeyStore(opened), SecretCipher(SystemKeys.of(SYSTEM_KEY)), access_seconds=3600)
 
 
 def tokens_of(keyring: Keyring) -> AccessTokens:
     return AccessTokens(keyring, lambda: ISSUER)
 
 
-def unrepeated() -> Once:
-    return Once(principal="operator:test", method="test", request_id="", fingerprint=b"")
+def unrepeated() -> IdempotencyKey:
+    return IdempotencyKey(principal="operator:test", method="test", request_id="", fingerprint=b"")
 
 
 async def signed(keyring: Keyring) -> str:
     at = now()
-    bearer = Bearer(subject=new_id(at))
+    bearer = TokenSubject(subject=new_id(at))
     text, _ = await tokens_of(keyring).sign(
         bearer, scopes={"account"}, resources=(ISSUER,), at=at, until=at + timedelta(hours=1)
     )

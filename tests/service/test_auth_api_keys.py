@@ -16,8 +16,8 @@ from grpc import aio
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.api_keys.model import Key
-from skein_kit.database.connection_settings import connect_keywords
+from skein_auth.api_keys.model import ApiKeyToken
+from skein_kit.database.connection_settings import connect_arguments
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, TENANT_PERMISSIONS
 
@@ -169,7 +169,7 @@ async def test_no_key_outlives_its_creator(cluster: Cluster, tenant: Tenant, ask
 async def test_no_key_outlives_the_operator_s_that_made_it(
     cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    key, ends = Key.new(NO_TENANT, uuid.uuid4()), datetime.now(UTC) + timedelta(hours=1)
+    key, ends = ApiKeyToken.new(NO_TENANT, uuid.uuid4()), datetime.now(UTC) + timedelta(hours=1)
     await database.execute(
         "INSERT INTO auth.operator_keys VALUES ($1, 'x', $2, now(), $3)", key.key_id, key.secret_hash(), ends
     )
@@ -367,7 +367,7 @@ async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Clu
 async def test_sql_without_a_tenant_sees_no_rows(cluster: Cluster, tenant: Tenant, table: str) -> None:
     await tenant.auth.CreateApiKey(key_for(request_id="r"))
     url = cluster.postgres.url(user="postgres", database="skein")
-    connection = await asyncpg.connect(**connect_keywords(url, "skein_auth"))
+    connection = await asyncpg.connect(**connect_arguments(url, "skein_auth"))
     try:
         count = await connection.fetchval(f"SELECT count(*) FROM auth.{table}")  # noqa: S608 - names of ours.
     finally:

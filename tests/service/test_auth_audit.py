@@ -8,8 +8,8 @@ import pytest
 from fix_cluster import Cluster, Tenant, refused
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_auth.api_keys.model import Key
-from skein_auth.audit.recorder import MAX_REFUSED, QUIET_SECONDS, Audit
+from skein_auth.api_keys.model import ApiKeyToken
+from skein_auth.audit.recorder import DEDUPLICATION_SECONDS, MAX_REFUSED, AuditRecorder
 from skein_auth.audit.store import AuditStore
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.errors import CredentialInvalid
@@ -81,7 +81,7 @@ async def test_only_a_person_has_events_of_their_own(tenant: Tenant) -> None:
 
 async def test_events_can_be_read_for_one_account(events: AuditStore) -> None:
     account_id, tenant_id = uuid.uuid4(), uuid.uuid4()
-    audit = Audit(events)
+    audit = AuditRecorder(events)
     await audit.record("sign_in", tenant_id=tenant_id, account_id=account_id)
     await audit.record("sign_in", tenant_id=tenant_id, account_id=uuid.uuid4())
 
@@ -92,13 +92,13 @@ async def test_events_can_be_read_for_one_account(events: AuditStore) -> None:
 
 async def test_an_event_that_nobody_wrote_down_is_not_recorded(events: AuditStore) -> None:
     with pytest.raises(LookupError, match="EVENTS"):
-        await Audit(events).record("something_else")
+        await AuditRecorder(events).record("something_else")
 
 
 async def test_what_a_browser_says_of_itself_cannot_break_a_line(events: AuditStore) -> None:
     tenant_id = uuid.uuid4()
 
-    await Audit(events).record("sign_in", tenant_id=tenant_id, target="a\x00b\nc" + 300 * "x")
+    await AuditRecorder(events).record("sign_in", tenant_id=tenant_id, target="a\x00b\nc" + 300 * "x")
 
     found = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
     assert found[0].target == "abc" + 252 * "x"
@@ -126,7 +126,9 @@ async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster
     before = len(await told(tenant))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await cluster.with_key(Key.new(tenant.tenant_id, new_id(now())).text()).auth.GetMe(auth_pb2.GetMeRequest())
+        await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).text()).auth.GetMe(
+            auth_pb2.GetMeRequest()
+        )
 
     assert len(await told(tenant)) == before
     # Recorded once a minute for all that is refused to one address, by whichever test.
@@ -136,9 +138,9 @@ async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster
 
 async def test_the_same_refused_credential_is_recorded_once_a_minute(events: AuditStore) -> None:
     tenant_id, time = uuid.uuid4(), 0.0
-    audit = Audit(events, lambda: time)
+    audit = AuditRecorder(events, lambda: time)
 
-    for time in (0.0, QUIET_SECONDS - 1, QUIET_SECONDS + 1, QUIET_SECONDS + 2):  # noqa: B007 - the clock reads it.
+    for time in (0.0, DEDUPLICATION_SECONDS - 1, DEDUPLICATION_SECONDS + 1, DEDUPLICATION_SECONDS + 2):  # noqa: B007 - the clock reads it.
         await audit.refused("the same", CredentialInvalid(), tenant_id=tenant_id)
     await audit.refused("another", CredentialInvalid(), tenant_id=tenant_id)
 
@@ -148,7 +150,7 @@ async def test_the_same_refused_credential_is_recorded_once_a_minute(events: Aud
 
 async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -> None:
     marker = uuid.uuid4()
-    audit = Audit(events, lambda: 0.0)
+    audit = AuditRecorder(events, lambda: 0.0)
 
     for number in range(MAX_REFUSED + 5):
         await audit.refused(f"{number}", CredentialInvalid(), account_id=marker)

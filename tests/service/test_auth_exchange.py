@@ -16,9 +16,9 @@ from joserfc import jws
 from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.identity_token import Caller, TokenVerifier
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
 NOBODY = str(uuid.UUID(int=7))
@@ -55,7 +55,7 @@ async def verified(channel: aio.Channel, token: str) -> Caller:
         answer = await rpc.AuthServiceStub(channel).ListSigningKeys(pb.ListSigningKeysRequest())
         return {key.key_id: key.jwk for key in answer.signing_keys}
 
-    return await TokenVerifier(fetch).verify(token)
+    return await IdentityTokenVerifier(fetch).verify(token)
 
 
 async def test_a_tenants_key_becomes_a_signed_identity_of_a_minute(
@@ -92,8 +92,8 @@ async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
         "nonsense",
         "skein_",
         "eyJhbGciOiJub25lIn0.e30.",
-        Key.new(NO_TENANT, uuid.uuid4()).text(),
-        Key.new(uuid.uuid4(), uuid.uuid4()).text(),
+        ApiKeyToken.new(NO_TENANT, uuid.uuid4()).text(),
+        ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()).text(),
     ],
     ids=["nonsense", "prefix", "token", "unknown operator", "unknown tenant"],
 )
@@ -105,13 +105,13 @@ async def test_what_is_no_key_is_refused(identity: rpc.IdentityServiceAsyncStub,
 async def test_the_id_of_a_key_without_its_secret_is_refused_in_the_same_words(
     identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
 ) -> None:
-    real = Key.parse(tenant.api_key)
+    real = ApiKeyToken.parse(tenant.api_key)
     assert real is not None
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID") as there:
-        await identity.Exchange(pb.ExchangeRequest(bearer=Key.new(real.tenant_id, real.key_id).text()))
+        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, real.key_id).text()))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID") as missing:
-        await identity.Exchange(pb.ExchangeRequest(bearer=Key.new(real.tenant_id, uuid.uuid4()).text()))
+        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, uuid.uuid4()).text()))
 
     assert there.value.details() == missing.value.details()
 
@@ -193,11 +193,11 @@ async def test_the_operator_acts_in_a_tenant_that_exists(
 async def test_a_revoked_operator_key_is_refused(
     identity: rpc.IdentityServiceAsyncStub, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    key = Key.new(NO_TENANT, uuid.uuid4())
+    key = ApiKeyToken.new(NO_TENANT, uuid.uuid4())
     insert = "INSERT INTO auth.operator_keys VALUES ($1, 'x', $2, now(), $3, $4)"
     ended = datetime(2020, 1, 1, tzinfo=UTC)
     await database.execute(insert, key.key_id, key.secret_hash(), None, ended)
-    old = Key.new(NO_TENANT, uuid.uuid4())
+    old = ApiKeyToken.new(NO_TENANT, uuid.uuid4())
     await database.execute(insert, old.key_id, old.secret_hash(), ended, None)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):

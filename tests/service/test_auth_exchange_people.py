@@ -16,18 +16,18 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.audit.recorder import Audit
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
-from skein_auth.auth_sessions.auth_sessions import SignIns, successors_of, terms_of
-from skein_auth.auth_sessions.model import SignIn
-from skein_auth.auth_sessions.store import GrantStore, create_sign_in
-from skein_auth.encryption import Sealer
+from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from, refresh_token_derivation_from
+from skein_auth.auth_sessions.model import AuthSession
+from skein_auth.auth_sessions.store import AuthSessionStore, create_sign_in
+from skein_auth.encryption import SecretCipher
 from skein_auth.settings import AuthSettings, SystemKeys
-from skein_auth.signing.access_tokens import AccessTokens, Bearer
+from skein_auth.signing.access_tokens import AccessTokens, TokenSubject
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import KeyStore
 from skein_kit.database.transactions import NO_TENANT, Database
-from skein_kit.identity.permissions import ACCOUNT, ROLES
+from skein_kit.identity.permissions import ACCOUNT, ROLE_PERMISSIONS
 from skein_kit.ids import new_id, now
 
 
@@ -39,7 +39,7 @@ class People:
     superuser: asyncpg.Connection[asyncpg.Record]
     database: Database
     tokens: AccessTokens
-    sign_ins: SignIns
+    sign_ins: AuthSessions
 
     async def new(self, *, verified: bool = True) -> uuid.UUID:
         account_id = uuid.uuid4()
@@ -76,7 +76,7 @@ class People:
             client_id,
         )
         resources = (resource or self.tokens.issuer(),)
-        sign_in = SignIn(
+        sign_in = AuthSession(
             tenant_id=tenant.tenant_id,
             sign_in_id=new_id(at),
             account_id=account_id,
@@ -90,7 +90,7 @@ class People:
         async with self.database.tenant(tenant.tenant_id) as tx:
             await create_sign_in(tx, sign_in)
         return await self.token(
-            Bearer(
+            TokenSubject(
                 subject=account_id,
                 client_id=client_id,
                 tenant_id=tenant.tenant_id,
@@ -100,7 +100,7 @@ class People:
             resource=resource,
         )
 
-    async def token(self, bearer: Bearer, *scopes: str, resource: str = "", seconds: float = 600) -> str:
+    async def token(self, bearer: TokenSubject, *scopes: str, resource: str = "", seconds: float = 600) -> str:
         """Sign an access token as auth would."""
         at = now()
         text, _ = await self.tokens.sign(
@@ -120,10 +120,14 @@ async def people(cluster: Cluster) -> AsyncIterator[People]:
     settings, system_keys = AuthSettings(), SystemKeys.of(SYSTEM_KEY)
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         tokens = AccessTokens(
-            Keyring(KeyStore(database), Sealer(system_keys)), lambda: f"http://{cluster.addresses['http']}"
+            Keyring(KeyStore(database), SecretCipher(system_keys)), lambda: f"http://{cluster.addresses['http']}"
         )
-        sign_ins = SignIns(
-            GrantStore(database), tokens, Audit(AuditStore(database)), terms_of(settings), successors_of(system_keys)
+        sign_ins = AuthSessions(
+            AuthSessionStore(database),
+            tokens,
+            AuditRecorder(AuditStore(database)),
+            lifetimes_from(settings),
+            refresh_token_derivation_from(system_keys),
         )
         yield People(cluster, superuser, database, tokens, sign_ins)
     await superuser.close()
@@ -164,10 +168,10 @@ async def test_a_person_belongs_to_no_tenant_until_they_choose_one(
     assert nowhere.principal == inside.principal == f"account:{account_id}"
     assert (nowhere.tenant_id, nowhere.role, set(nowhere.permissions)) == ("", "", {ACCOUNT, "tenant.read"})
     assert (inside.tenant_id, inside.role) == (str(tenant.tenant_id), "viewer")
-    assert set(inside.permissions) == {ACCOUNT, *ROLES["viewer"]}
+    assert set(inside.permissions) == {ACCOUNT, *ROLE_PERMISSIONS["viewer"]}
 
 
-@pytest.mark.parametrize("role", list(ROLES))
+@pytest.mark.parametrize("role", list(ROLE_PERMISSIONS))
 async def test_what_a_person_may_do_follows_from_their_role(
     cluster: Cluster, people: People, tenant: Tenant, role: str
 ) -> None:
@@ -176,7 +180,7 @@ async def test_what_a_person_may_do_follows_from_their_role(
 
     found = await me(cluster, (await people.signed_in(account_id)).access_token, tenant)
 
-    assert set(found.permissions) == {ACCOUNT, *ROLES[role]}
+    assert set(found.permissions) == {ACCOUNT, *ROLE_PERMISSIONS[role]}
     assert found.role == role
 
 
@@ -246,7 +250,7 @@ async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People
 
 async def test_a_person_reads_what_happened_to_their_account_and_nobody_elses(cluster: Cluster, people: People) -> None:
     account_id, other = await people.new(), await people.new()
-    audit = Audit(AuditStore(people.database))
+    audit = AuditRecorder(AuditStore(people.database))
     for whose in (account_id, other):
         await audit.record("sign_in", account_id=whose, target=f"account:{whose}")
     mine = calls(cluster, (await people.signed_in(account_id)).access_token)
@@ -264,7 +268,7 @@ async def test_a_key_that_a_person_made_lives_on_without_them(cluster: Cluster, 
     made = await admin.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))
     await people.superuser.execute("DELETE FROM tenancy.memberships WHERE account_id = $1", account_id)
 
-    assert set(made.api_key.permissions) == ROLES["admin"]
+    assert set(made.api_key.permissions) == ROLE_PERMISSIONS["admin"]
     assert made.api_key.created_by == f"account:{account_id}"
     assert (await me(cluster, made.secret)).tenant_id == str(tenant.tenant_id)
 
@@ -392,11 +396,11 @@ async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: 
     sign_in_id = uuid.UUID(tokens.auth_session_id)
 
     for bearer in (
-        Bearer(subject=other, sign_in_id=sign_in_id),
-        Bearer(subject=account_id, sign_in_id=uuid.uuid4()),
-        Bearer(subject=account_id),
-        Bearer(subject=account_id, client_id="app", sign_in_id=sign_in_id),
-        Bearer(subject=account_id, tenant_id=tenant.tenant_id, sign_in_id=sign_in_id),
+        TokenSubject(subject=other, sign_in_id=sign_in_id),
+        TokenSubject(subject=account_id, sign_in_id=uuid.uuid4()),
+        TokenSubject(subject=account_id),
+        TokenSubject(subject=account_id, client_id="app", sign_in_id=sign_in_id),
+        TokenSubject(subject=account_id, tenant_id=tenant.tenant_id, sign_in_id=sign_in_id),
     ):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
             await me(cluster, await people.token(bearer, ACCOUNT))
@@ -405,7 +409,7 @@ async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: 
 async def test_an_expired_token_is_refused_as_expired(cluster: Cluster, people: People) -> None:
     account_id = await people.new()
     sign_in_id = uuid.UUID((await people.signed_in(account_id)).auth_session_id)
-    token = await people.token(Bearer(subject=account_id, sign_in_id=sign_in_id), ACCOUNT, seconds=-60)
+    token = await people.token(TokenSubject(subject=account_id, sign_in_id=sign_in_id), ACCOUNT, seconds=-60)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_EXPIRED"):
         await me(cluster, token)
@@ -435,7 +439,7 @@ async def test_a_service_accounts_token_does_what_its_key_may_do(
     )
     account_id = made.service_account.service_account_id
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x", service_account_id=account_id))
-    bearer = Bearer(
+    bearer = TokenSubject(
         subject=uuid.UUID(account_id),
         client_id=account_id,
         tenant_id=tenant.tenant_id,

@@ -20,7 +20,7 @@ from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein.memory.v1 import memory_pb2
 from skein_auth import service
 from skein_cluster import registry
-from skein_kit.host.process import Host, running
+from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings
 
 
@@ -176,7 +176,7 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
         schema_version=registry.migrations()[-1].number,
         addresses={**cluster.addresses, "auth": "127.0.0.1:0"},
     )
-    async with running([service.SERVICE], host) as here:
+    async with run_services([service.SERVICE], host) as here:
         await here.wait_ready(10)
         async with aio.insecure_channel(host.addresses["auth"]) as channel:
             yield channel

@@ -13,7 +13,7 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 
 
 def acting(cluster: Cluster, tenant: Tenant) -> Stubs:
@@ -46,7 +46,7 @@ async def test_who_shares_the_token_acts_as_a_member_of_its_tenant(cluster: Clus
     await calls.memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert me == auth_pb2.GetMeResponse(
-        principal="legacy:bearer", tenant_id=str(tenant.tenant_id), permissions=sorted(ROLES["member"])
+        principal="legacy:bearer", tenant_id=str(tenant.tenant_id), permissions=sorted(ROLE_PERMISSIONS["member"])
     )
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
         await calls.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))

@@ -17,10 +17,10 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_auth.accounts.one_time_tokens import MOST_WAITING, Errand, Post, Purpose
+from skein_auth.accounts.one_time_tokens import MOST_WAITING, OutgoingMail, Purpose, TokenMailer
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
 from skein_kit.outbound.mail import Mailer
 
@@ -93,7 +93,7 @@ async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(alon
     await squatter.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("squatter")))
     await squatter.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
     await alone.rows("UPDATE auth.accounts SET totp_confirm_time = now() WHERE account_id = $1", squatter.account_id)
-    token = Token.made("skein_once_", NO_TENANT, new_id(now()))
+    token = BearerToken.made("skein_once_", NO_TENANT, new_id(now()))
     await alone.rows(
         "INSERT INTO auth.one_time_tokens VALUES ($1, $2, 'password_reset', $3, $4, now(), now() + interval '1 hour')",
         token.token_id, squatter.account_id, token.secret_hash(), squatter.email,
@@ -124,10 +124,10 @@ async def test_nobody_asks_for_one_address_after_the_other(alone: Alone) -> None
 
 async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
     nobody = cast("Any", None)
-    post = Post(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
+    post = TokenMailer(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
 
     for _ in range(MOST_WAITING + 1):
-        post.send(Errand(account_id=new_id(now()), purpose=Purpose.PASSWORD_RESET, email=new_email()))
+        post.send(OutgoingMail(account_id=new_id(now()), purpose=Purpose.PASSWORD_RESET, email=new_email()))
 
 
 async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(alone: Alone, issuer: Issuer) -> None:

@@ -15,9 +15,9 @@ from grpc import aio
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2
-from skein_auth.audit.recorder import Audit
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
-from skein_auth.maintenance.store import UpkeepStore
+from skein_auth.maintenance.store import MaintenanceStore
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.ids import new_id
 
@@ -132,7 +132,7 @@ async def test_old_events_are_deleted_and_newer_ones_kept(
     cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record], own: Database
 ) -> None:
     at, marker = datetime.now(UTC), uuid.uuid4()
-    audit = Audit(AuditStore(own))
+    audit = AuditRecorder(AuditStore(own))
     for tenant_id in (tenant.tenant_id, NO_TENANT):
         for days in (399, 401):
             await audit.record("sign_in", tenant_id=tenant_id, account_id=marker, target=f"{days}")
@@ -200,7 +200,9 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
         )
         token = pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32))
         await acting(cluster, owner).auth.SetLegacyToken(token)
-    upkeep = UpkeepStore(own, Audit(AuditStore(own)), audit_days=400, client_unused_days=30, sweep_seconds=0)
+    upkeep = MaintenanceStore(
+        own, AuditRecorder(AuditStore(own)), audit_days=400, client_unused_days=30, sweep_seconds=0
+    )
 
     counts: dict[str, int] = {}
     more, calls = True, 0

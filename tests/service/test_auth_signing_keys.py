@@ -18,8 +18,8 @@ from skein.auth.v1 import auth_pb2 as pb
 from skein.auth.v1 import auth_pb2_grpc as rpc
 from skein_auth import service
 from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
-from skein_auth.api_keys.model import Key
-from skein_auth.encryption import SealBroken, Sealer
+from skein_auth.api_keys.model import ApiKeyToken
+from skein_auth.encryption import DecryptionError, SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import KeyStore
@@ -27,8 +27,8 @@ from skein_cluster import registry
 from skein_cluster.embedded.databases import create_database
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import NO_TENANT, Database
-from skein_kit.host.process import Host, running
-from skein_kit.idempotency.store import Once
+from skein_kit.host.process import Host, run_services
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 
@@ -49,7 +49,7 @@ async def url(cluster: Cluster) -> str:
 @asynccontextmanager
 async def keyring(url: str, system_keys: SystemKeys) -> AsyncIterator[Keyring]:
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
-        yield Keyring(KeyStore(database), Sealer(system_keys))
+        yield Keyring(KeyStore(database), SecretCipher(system_keys))
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def replica(cluster: Cluster, **environment: str) -> AsyncIterator[aio.Cha
         schema_version=registry.migrations()[-1].number,
         addresses={**cluster.addresses, "auth": "127.0.0.1:0"},
     )
-    async with running([service.SERVICE], host) as here:
+    async with run_services([service.SERVICE], host) as here:
         await here.wait_ready(10)
         async with aio.insecure_channel(host.addresses["auth"]) as channel:
             yield channel
@@ -178,11 +178,13 @@ async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str
         made = await first.active()
 
     async with keyring(url, SystemKeys.of(changed)) as stranger:
-        with pytest.raises(SealBroken):
+        with pytest.raises(DecryptionError):
             await stranger.active()
     async with keyring(url, SystemKeys.of(changed, SYSTEM_KEY)) as heir:
         opened = await heir.active()
-        rotated = await heir.rotate(Once(principal="operator:x", method="rotate", request_id="", fingerprint=b""))
+        rotated = await heir.rotate(
+            IdempotencyKey(principal="operator:x", method="rotate", request_id="", fingerprint=b"")
+        )
     async with keyring(url, SystemKeys.of(changed)) as successor:
         successors = await successor.active()
 
@@ -232,11 +234,11 @@ async def test_a_new_operator_key_works(cluster: Cluster) -> None:
 
 
 async def test_a_key_that_was_kept_works_in_an_empty_database(url: str) -> None:
-    kept = Key.new(NO_TENANT, uuid.uuid4())
+    kept = ApiKeyToken.new(NO_TENANT, uuid.uuid4())
 
     restored = await ensure_operator_key(url, display_name="restored", secret=kept.text())
 
-    key = Key.parse(restored)
+    key = ApiKeyToken.parse(restored)
     assert key is not None
     assert (key.key_id, key.secret) == (kept.key_id, kept.secret)
     assert await ensure_operator_key(url, display_name="restored", secret=restored) == restored
@@ -244,19 +246,19 @@ async def test_a_key_that_was_kept_works_in_an_empty_database(url: str) -> None:
 
 @pytest.mark.parametrize("check_key", [b"", b"that of another database"], ids=["an earlier version's", "another's"])
 async def test_a_kept_operator_key_gets_the_check_digits_of_this_database(url: str, check_key: bytes) -> None:
-    kept = Key.new(NO_TENANT, uuid.uuid4(), check_key)
+    kept = ApiKeyToken.new(NO_TENANT, uuid.uuid4(), check_key)
 
-    key = Key.parse(await ensure_operator_key(url, display_name="restored", secret=kept.text()))
+    key = ApiKeyToken.parse(await ensure_operator_key(url, display_name="restored", secret=kept.text()))
 
     assert key is not None
     assert key.check_digits not in (b"", kept.check_digits)
 
 
 async def test_what_is_no_operator_key_is_not_taken_for_one(url: str, tenant: Tenant) -> None:
-    taken = Key.parse(await ensure_operator_key(url, display_name="first"))
+    taken = ApiKeyToken.parse(await ensure_operator_key(url, display_name="first"))
     assert taken is not None
 
-    for secret in ("nonsense", tenant.api_key, Key.new(NO_TENANT, taken.key_id).text()):
+    for secret in ("nonsense", tenant.api_key, ApiKeyToken.new(NO_TENANT, taken.key_id).text()):
         with pytest.raises(OperatorKeyRefused):
             await ensure_operator_key(url, display_name="x", secret=secret)
 

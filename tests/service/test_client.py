@@ -16,7 +16,7 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_client import Client, Memory, Message, NotOpen, RetryPolicy, sync
+from skein_client import Client, ClientClosed, Memory, Message, RetryPolicy, sync
 from skein_kit import errors
 
 if TYPE_CHECKING:
@@ -292,22 +292,22 @@ async def test_a_deadline_ends_the_call(cluster: Cluster, tenant: Tenant) -> Non
 
 async def test_a_client_that_is_not_open_says_what_to_do(cluster: Cluster, tenant: Tenant) -> None:
     client = Client(endpoint=cluster.endpoint, api_key=tenant.api_key)
-    with pytest.raises(NotOpen, match="async with"):
+    with pytest.raises(ClientClosed, match="async with"):
         await client.remember("tea")
     async with client:
         await client.remember("tea")
         memories = client.memories
-    with pytest.raises(NotOpen, match="async with"):
+    with pytest.raises(ClientClosed, match="async with"):
         await client.recall("tea")
-    with pytest.raises(NotOpen, match="with"):
+    with pytest.raises(ClientClosed, match="with"):
         await memories.ListMemories(memory_pb2.ListMemoriesRequest())
 
     blocking = sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key)
-    with pytest.raises(NotOpen, match="`with"):
+    with pytest.raises(ClientClosed, match="`with"):
         blocking.remember("tea")
     with blocking:
         kept = blocking.memories
-    with pytest.raises(NotOpen, match="with"):
+    with pytest.raises(ClientClosed, match="with"):
         kept.ListMemories(memory_pb2.ListMemoriesRequest())
     with pytest.raises(AttributeError, match="nothing"):
         _ = blocking.nothing

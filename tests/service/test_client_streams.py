@@ -12,7 +12,7 @@ from fix_cluster import Cluster, Tenant, running_cluster, test_environment
 
 from skein.memory.v1 import history_pb2, memory_pb2
 from skein.session.v1 import session_pb2
-from skein_client import Client, InvalidArgument, Message, NotFound, NotOpen, sync
+from skein_client import Client, ClientClosed, InvalidArgument, Message, NotFound, sync
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -122,5 +122,5 @@ async def test_a_closed_client_streams_nothing(cluster: Cluster, tenant: Tenant)
     async with Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as skein:
         watching = skein.watch_changes()
 
-    with pytest.raises(NotOpen):
+    with pytest.raises(ClientClosed):
         await first(watching, 1)

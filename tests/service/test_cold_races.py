@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from skein.memory.v1 import archives_pb2, memory_pb2
-from skein_kit.database.connection_settings import connect_keywords
+from skein_kit.database.connection_settings import connect_arguments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
 @asynccontextmanager
 async def superuser(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     url = cluster.postgres.url(user="postgres", database="skein")
-    connection = await asyncpg.connect(**connect_keywords(url, "postgres"))
+    connection = await asyncpg.connect(**connect_arguments(url, "postgres"))
     try:
         yield connection
     finally:

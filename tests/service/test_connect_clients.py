@@ -72,7 +72,7 @@ async def test_buf_is_told_that_a_stream_is_grpcs_alone(origin: str, tenant: Ten
     _, refused = await buf(origin, WATCH.strip("/"), {}, f"authorization: Bearer {tenant.api_key}")
 
     assert refused["code"] == "unimplemented"
-    assert refused["message"] == errors.StreamNotCarried().message
+    assert refused["message"] == errors.StreamNotSupported().message
     assert refused["details"][0]["debug"]["reason"] == "STREAM_NOT_CARRIED"
 
 

@@ -9,22 +9,24 @@ from fix_memory import Alone
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.store import Once, Requests
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 
-ONCE = Once(principal="api_key:1", method="skein.memory.v1.CreateMemoryRequest", request_id="r", fingerprint=b"f")
+ONCE = IdempotencyKey(
+    principal="api_key:1", method="skein.memory.v1.CreateMemoryRequest", request_id="r", fingerprint=b"f"
+)
 ANSWER = pb.CreateMemoryResponse(memory=pb.Memory(content="a secret"), embedding_pending=True)
 CORRECTED = pb.CreateMemoryResponse(memory=pb.Memory(content="a secret"))
 
 
 async def answered(pool: Database, tenant_id: UUID) -> pb.CreateMemoryResponse | None:
     async with pool.tenant(tenant_id) as tx:
-        first = await Requests("memory").claim(tx, tenant_id, ONCE, answer=ANSWER)
+        first = await IdempotencyStore("memory").claim(tx, tenant_id, ONCE, answer=ANSWER)
     return None if first is None else pb.CreateMemoryResponse.FromString(first)
 
 
 async def correct(pool: Database, tenant_id: UUID) -> None:
     async with pool.tenant(tenant_id) as tx:
-        await Requests("memory").correct(tx, tenant_id, ONCE, CORRECTED)
+        await IdempotencyStore("memory").correct(tx, tenant_id, ONCE, CORRECTED)
 
 
 async def test_an_answer_is_corrected_unless_it_was_emptied(alone: Alone, database: TestDatabase) -> None:

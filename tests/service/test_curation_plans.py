@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from skein_kit.ids import first_id, new_id, now
+from skein_kit.ids import min_id_at, new_id, now
 from skein_memory.curation.model import FIRST_WITHOUT_KEY
 from skein_memory.queries import QUERIES
 
@@ -130,8 +130,8 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("find_idle", {"before": at - timedelta(days=3), "at": at, "count": 100}, ("decay_time_idx",)),
         ("read_idleness", {"memory_ids": ids}, ("accesses_pkey",)),
         ("find_review_candidates", {"count": 100}, ("level_importance", "confidence_memory_id_idx")),
-        ("list_kinds", {"from_id": first, "before_id": first_id(at), "at": at, "count": 5001}, ("_pkey",)),
-        ("list_tags_since", {"from_id": first_id(at - timedelta(days=1)), "count": 5000}, ("tags_pkey",)),
+        ("list_kinds", {"from_id": first, "before_id": min_id_at(at), "at": at, "count": 5001}, ("_pkey",)),
+        ("list_tags_since", {"from_id": min_id_at(at - timedelta(days=1)), "count": 5000}, ("tags_pkey",)),
         ("list_relations", {"count": 5001}, ("links_pkey",)),
         ("count_aliases", {"most": 10_000}, ("aliases",)),
         ("read_totals", {}, ("usage_pkey",)),

@@ -21,7 +21,7 @@ from skein_auth.accounts.one_time_tokens import PREFIX as ONE_TIME_PREFIX
 from skein_auth.auth_sessions.model import CODE_PREFIX, REFRESH_PREFIX
 from skein_auth.oauth.device_model import DEVICE_PREFIX
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -82,7 +82,7 @@ async def site(alone: Alone) -> Site:
 
 
 def random_token(prefix: str) -> str:
-    return Token.made(prefix, NO_TENANT, new_id(now())).text()
+    return BearerToken.made(prefix, NO_TENANT, new_id(now())).text()
 
 
 async def all_pass(site: Site) -> None:

@@ -23,8 +23,8 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
-from skein_kit.identity.identity_token import TokenVerifier
-from skein_kit.identity.permissions import PUBLIC_SERVICES, RULES
+from skein_kit.identity.identity_token import IdentityTokenVerifier
+from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
 
 if TYPE_CHECKING:
     from skein_kit.calls.call import Call
@@ -51,13 +51,13 @@ async def internal_token(cluster: Cluster, tenant: Tenant) -> str:
 
 
 def test_everything_public_is_behind_the_door_and_nothing_else() -> None:
-    public = {path for path in RULES if path.split("/")[1] in PUBLIC_SERVICES}
-    own = {path for path in RULES if path.startswith("/skein.gateway.")}
+    public = {path for path in ACCESS_RULES if path.split("/")[1] in PUBLIC_SERVICES}
+    own = {path for path in ACCESS_RULES if path.startswith("/skein.gateway.")}
 
     assert set(PUBLIC_METHODS) == public | own
 
 
-@pytest.mark.parametrize("path", sorted(path for path in PUBLIC_METHODS if not RULES[path].public))
+@pytest.mark.parametrize("path", sorted(path for path in PUBLIC_METHODS if not ACCESS_RULES[path].public))
 async def test_no_method_answers_without_a_credential(cluster: Cluster, path: str) -> None:
     call: Any = cluster.channel.unary_unary(path)
 
@@ -65,7 +65,7 @@ async def test_no_method_answers_without_a_credential(cluster: Cluster, path: st
         await call(b"")
 
 
-@pytest.mark.parametrize("path", sorted(path for path in RULES if path not in PUBLIC_METHODS))
+@pytest.mark.parametrize("path", sorted(path for path in ACCESS_RULES if path not in PUBLIC_METHODS))
 async def test_internal_methods_are_unknown_here(cluster: Cluster, tenant: Tenant, path: str) -> None:
     call: Any = cluster.channel.unary_unary(path)
 
@@ -103,7 +103,7 @@ async def test_an_identity_that_travels_on_is_signed_by_auth(cluster: Cluster, t
         response = await cluster.anonymous.auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest())
         return {key.key_id: key.jwk for key in response.signing_keys}
 
-    caller = await TokenVerifier(fetch).verify(await internal_token(cluster, tenant))
+    caller = await IdentityTokenVerifier(fetch).verify(await internal_token(cluster, tenant))
 
     assert caller.tenant_id == tenant.tenant_id
 

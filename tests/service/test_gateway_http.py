@@ -20,8 +20,8 @@ from grpc import aio
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_gateway.http_api.server import http_door
-from skein_kit.host.process import PortTaken, Servicers
+from skein_gateway.http_api.server import serve_http_api
+from skein_kit.host.process import PortTaken, ServicerRegistry
 
 if TYPE_CHECKING:
     from skein_kit.calls.call import Call
@@ -386,11 +386,11 @@ async def test_a_gateway_that_cannot_reach_auth_says_that_it_cannot_serve(cluste
     async def unreachable() -> bool:
         raise aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata())
 
-    servicers = Servicers()
+    servicers = ServicerRegistry()
     servicers.ready_checks.append(unreachable)
     async with gateway_before(cluster, tenant, {}) as gateway:
         servicers.answers.update(gateway.host.local["gateway"])
-        async with http_door(gateway.host, 0, servicers):
+        async with serve_http_api(gateway.host, 0, servicers):
             answer = await ask(gateway.host.addresses["http"], "/healthz", method="GET")
 
     assert (answer.status, answer.body) == (503, b"not ready\n")
@@ -401,4 +401,4 @@ async def test_a_port_that_is_taken_is_named_with_its_setting(cluster: Cluster, 
         port = int(gateway.host.addresses["http"].rpartition(":")[2])
 
         with pytest.raises(PortTaken, match=rf"{port} is in use; set SKEIN_HTTP_PORT"):
-            await stack.enter_async_context(http_door(gateway.host, port, Servicers()))
+            await stack.enter_async_context(serve_http_api(gateway.host, port, ServicerRegistry()))

@@ -59,7 +59,7 @@ def finding(*hits: recall_pb2.Hit, **fields: Any) -> Any:
     return saying(recall_pb2.RecallResponse(hits=hits, model="m", **fields))
 
 
-def refusing(refusal: errors.Refusal) -> Any:
+def refusing(refusal: errors.RpcError) -> Any:
     async def answer(_request: Any, _call: Call) -> Any:
         raise refusal
 

@@ -21,7 +21,7 @@ from skein_client import Client, NotConfigured, Unavailable
 from skein_client.retry import RetryPolicy
 from skein_client.sync import Client as SyncClient
 from skein_gateway.service import SERVICE
-from skein_kit.host.process import Host, running
+from skein_kit.host.process import Host, run_services
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 if TYPE_CHECKING:
@@ -180,5 +180,5 @@ async def test_files_that_cannot_be_used_stop_the_start(
     )
 
     with pytest.raises(SettingInvalid, match=message):
-        async with running([SERVICE], host):
+        async with run_services([SERVICE], host):
             pass

@@ -16,14 +16,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.auth_sessions import Luck
-from skein_auth.auth_sessions.model import Now, Redemption, Renewal, SignIn, Step, Successors, Terms
-from skein_auth.auth_sessions.store import GrantStore
-from skein_auth.oauth_clients.model import Client, Source
+from skein_auth.auth_sessions.auth_sessions import SystemRandomSource
+from skein_auth.auth_sessions.model import (
+    AuthSession,
+    CodeRequest,
+    GrantResult,
+    Lifetimes,
+    RefreshRequest,
+    RefreshTokenDerivation,
+    StepContext,
+)
+from skein_auth.auth_sessions.store import AuthSessionStore
+from skein_auth.oauth_clients.model import Client, RegistrationQuota
 from skein_auth.oauth_clients.store import ClientStore
 from skein_cluster import embedded
 from skein_kit.database.transactions import Database
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -32,8 +40,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-TERMS = Terms(refresh=timedelta(days=30), sign_in=timedelta(days=60))
-SUCCESSORS = Successors(keys=(b"k" * 32,))
+TERMS = Lifetimes(refresh=timedelta(days=30), sign_in=timedelta(days=60))
+SUCCESSORS = RefreshTokenDerivation(keys=(b"k" * 32,))
 TENANTS = (UUID(int=1), UUID(int=2))
 CLIENTS = ("app", "other")
 SCOPES = ("memory.read", "memory.write", "session.read")
@@ -65,7 +73,7 @@ class World:
     """A store on a real database, seen as the service's own role."""
 
     loop: Loop
-    store: GrantStore
+    store: AuthSessionStore
     account_id: UUID
 
 
@@ -76,7 +84,7 @@ def world(server: Server, template: str) -> Iterator[World]:
     name = f"grants_{uuid.uuid4().hex}"
     account_id = uuid.uuid4()
 
-    async def arrange() -> GrantStore:
+    async def arrange() -> AuthSessionStore:
         await embedded.create_database(server, name, template)
         url = server.url(user="postgres", database=name)
         connection = await asyncpg.connect(url)
@@ -89,9 +97,9 @@ def world(server: Server, template: str) -> Iterator[World]:
         database = await stack.enter_async_context(Database.open(url, service="auth", size=6, timeout=30.0))
         for client_id in CLIENTS:
             client = Client(client_id=client_id, create_time=START, update_time=START)
-            source = Source(address_hash=bytes(32), most_of_address=100, most=100)
+            source = RegistrationQuota(address_hash=bytes(32), most_of_address=100, most=100)
             await ClientStore(database).create_client(client, source, at=START)
-        return GrantStore(database)
+        return AuthSessionStore(database)
 
     async def leave() -> None:
         await stack.aclose()
@@ -108,13 +116,13 @@ def world(server: Server, template: str) -> Iterator[World]:
 class Grant:
     """What a person agreed to, and all that came of it."""
 
-    sign_in: SignIn
-    code: Token
+    sign_in: AuthSession
+    code: BearerToken
     code_ends: datetime
     # How often the code gave tokens.
     redeemed: int = 0
     revoked: bool = False
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[BearerToken] = field(default_factory=list)
 
 
 class Sequences(RuleBasedStateMachine):
@@ -132,9 +140,9 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(target=grants, tenant=st.sampled_from(TENANTS), client=st.sampled_from(CLIENTS), scopes=subsets)
     def approve(self, tenant: UUID, client: str, scopes: frozenset[str]) -> Grant:
-        asked = SignIn(
+        asked = AuthSession(
             tenant_id=tenant,
-            sign_in_id=Luck().id(self.at),
+            sign_in_id=SystemRandomSource().id(self.at),
             account_id=self.world.account_id,
             client_id=client,
             scopes=scopes | {"memory.read"},
@@ -159,9 +167,9 @@ class Sequences(RuleBasedStateMachine):
     )
     def redeem(self, grant: Grant, client: str, verifier: str, redirect: str, burst: int) -> Any:
         now = self._now()
-        redemption = Redemption(client_id=client, redirect_uri=redirect, verifier=verifier)
+        redemption = CodeRequest(client_id=client, redirect_uri=redirect, verifier=verifier)
 
-        async def one() -> Step:
+        async def one() -> GrantResult:
             step, _ = await self.world.store.redeem(
                 grant.code, lambda state: grants.redeem(state, grant.code, redemption, now)
             )
@@ -189,7 +197,7 @@ class Sequences(RuleBasedStateMachine):
         scopes=st.frozensets(st.sampled_from((*SCOPES, "keys.write"))),
         burst=bursts,
     )
-    def refresh(self, known: tuple[Grant, Token], client: str, scopes: frozenset[str], burst: int) -> Any:
+    def refresh(self, known: tuple[Grant, BearerToken], client: str, scopes: frozenset[str], burst: int) -> Any:
         grant, token = known
         before = list(grant.tokens)
         steps = self._at_once([self._refreshed(token, client, scopes) for _ in range(burst)])
@@ -205,7 +213,7 @@ class Sequences(RuleBasedStateMachine):
         return multiple(*(one for one in taken if one[1] not in before))
 
     @rule(target=refresh_tokens, known=refresh_tokens, other=refresh_tokens)
-    def refresh_two_at_once(self, known: tuple[Grant, Token], other: tuple[Grant, Token]) -> Any:
+    def refresh_two_at_once(self, known: tuple[Grant, BearerToken], other: tuple[Grant, BearerToken]) -> Any:
         pairs = [known, other]
         steps = self._at_once([self._refreshed(token, grant.sign_in.client_id, frozenset()) for grant, token in pairs])
 
@@ -220,14 +228,14 @@ class Sequences(RuleBasedStateMachine):
         )
 
     @rule(known=refresh_tokens)
-    def move_a_token_to_another_tenant(self, known: tuple[Grant, Token]) -> None:
+    def move_a_token_to_another_tenant(self, known: tuple[Grant, BearerToken]) -> None:
         grant, token = known
         other = next(tenant for tenant in TENANTS if tenant != token.tenant_id)
-        moved = Token(token.prefix, other, token.token_id, token.secret)
+        moved = BearerToken(token.prefix, other, token.token_id, token.secret)
 
         (step,) = self._at_once([self._refreshed(moved, grant.sign_in.client_id, frozenset())])
 
-        assert step == Step(fault=grants.Fault.INVALID)
+        assert step == GrantResult(fault=grants.GrantError.INVALID)
 
     @rule(grant=grants)
     def revoke(self, grant: Grant) -> None:
@@ -252,17 +260,17 @@ class Sequences(RuleBasedStateMachine):
             assert len(again) <= 1
             assert again <= set(grant.tokens)
 
-    def _would(self, grant: Grant, token: Token) -> Step:
+    def _would(self, grant: Grant, token: BearerToken) -> GrantResult:
         chain = self.world.loop.run(self.world.store.look(token))
-        return grants.refresh(chain, token, Renewal(client_id=grant.sign_in.client_id), self._now())
+        return grants.refresh(chain, token, RefreshRequest(client_id=grant.sign_in.client_id), self._now())
 
-    async def _refreshed(self, token: Token, client: str, scopes: frozenset[str]) -> Step:
+    async def _refreshed(self, token: BearerToken, client: str, scopes: frozenset[str]) -> GrantResult:
         now = self._now()
-        renewal = Renewal(client_id=client, scopes=scopes)
+        renewal = RefreshRequest(client_id=client, scopes=scopes)
         step, _ = await self.world.store.refresh(token, lambda chain: grants.refresh(chain, token, renewal, now))
         return step
 
-    def _taken(self, grant: Grant, step: Step) -> tuple[Grant, Token]:
+    def _taken(self, grant: Grant, step: GrantResult) -> tuple[Grant, BearerToken]:
         """Take what a step gave, which must be the grant's own."""
         issue = step.issue
         assert issue is not None
@@ -274,14 +282,14 @@ class Sequences(RuleBasedStateMachine):
             grant.tokens.append(issue.refresh)
         return grant, issue.refresh
 
-    def _at_once(self, works: list[Coroutine[Any, Any, Step]]) -> list[Step]:
-        async def gathered() -> list[Step]:
+    def _at_once(self, works: list[Coroutine[Any, Any, GrantResult]]) -> list[GrantResult]:
+        async def gathered() -> list[GrantResult]:
             return list(await asyncio.gather(*works))
 
         return self.world.loop.run(gathered())
 
-    def _now(self) -> Now:
-        return Now(at=self.at, terms=TERMS, chance=Luck(), successors=SUCCESSORS)
+    def _now(self) -> StepContext:
+        return StepContext(at=self.at, terms=TERMS, chance=SystemRandomSource(), successors=SUCCESSORS)
 
 
 def test_no_sequence_of_events_gives_more_than_was_granted(world: World) -> None:

@@ -18,7 +18,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
-from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def watching(tenant: Tenant, **asked: Any) -> AsyncIterator[Watch]:
 async def role(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """Connect as the memory service does."""
     url = cluster.postgres.url(user="postgres", database="skein")
-    connection = await asyncpg.connect(**connect_keywords(url, role_of("memory")))
+    connection = await asyncpg.connect(**connect_arguments(url, database_role("memory")))
     try:
         yield connection
     finally:

@@ -15,7 +15,7 @@ from grpc import aio
 from skein.tenancy.v1 import members_pb2 as pb
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.identity import permissions
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.identity.identity_token import Caller
 from skein_tenancy.invitations.model import PREFIX
 
@@ -43,7 +43,7 @@ async def test_an_invitation_is_for_a_week_and_an_address_in_lower_case(tenancy:
     invitation = made.invitation
     assert (invitation.email, invitation.role, invitation.created_by) == ("ann@example.com", MEMBER, "api_key:1")
     assert invitation.expire_time.ToDatetime() - invitation.create_time.ToDatetime() == timedelta(days=7)
-    assert Token.read(PREFIX, made.token)
+    assert BearerToken.read(PREFIX, made.token)
     assert await open_ones(tenancy, tenant_id) == [invitation]
 
 
@@ -79,7 +79,7 @@ async def test_a_repeated_invitation_is_made_once_and_its_token_shown_once(
 async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = (await tenancy.joined(tenant_id, "admin")).caller(tenant_id, "admin")
 
-    for who in (admin, key_of(tenant_id, *permissions.ROLES["admin"])):
+    for who in (admin, key_of(tenant_id, *permissions.ROLE_PERMISSIONS["admin"])):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "ROLE_TOO_LOW"):
             await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=OWNER))
         await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=ADMIN))
@@ -207,14 +207,14 @@ async def test_the_secret_of_another_tenant_s_invitation_proves_nothing_here(
     tenancy: Tenancy, tenant_id: uuid.UUID
 ) -> None:
     person = Person.new()
-    real = Token.read(PREFIX, await tenancy.invited(tenant_id, person.email, "member"))
+    real = BearerToken.read(PREFIX, await tenancy.invited(tenant_id, person.email, "member"))
     assert real is not None
     elsewhere = await tenancy.new_tenant()
 
     for forged in (
-        Token(PREFIX, elsewhere, real.token_id, real.secret),
-        Token.made(PREFIX, tenant_id, real.token_id),
-        Token.made(PREFIX, uuid.uuid4(), uuid.uuid4()),
+        BearerToken(PREFIX, elsewhere, real.token_id, real.secret),
+        BearerToken.made(PREFIX, tenant_id, real.token_id),
+        BearerToken.made(PREFIX, uuid.uuid4(), uuid.uuid4()),
     ):
         with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
             await tenancy.calls(person.caller()).AcceptInvitation(accept(forged.text()))
@@ -324,7 +324,7 @@ async def test_a_sign_up_learns_whether_it_is_invited(tenancy: Tenancy, tenant_i
 async def test_no_secret_of_an_invitation_is_stored(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     request = pb.CreateInvitationRequest(email="ann@example.com", role=MEMBER, request_id="r")
     made = await tenancy.calls(key_of(tenant_id)).CreateInvitation(request)
-    token = Token.read(PREFIX, made.token)
+    token = BearerToken.read(PREFIX, made.token)
     assert token is not None
 
     async with tenancy.database.superuser() as connection:

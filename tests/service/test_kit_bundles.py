@@ -13,7 +13,7 @@ import pytest
 from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
-from skein_kit.database.batch_insert import Rows, insert, insert_and_read
+from skein_kit.database.batch_insert import InsertRows, insert_batch, insert_batch_and_fetch
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id
@@ -58,7 +58,7 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
         yield opened
 
 
-def bundle(documents: int, words: int) -> list[Rows]:
+def bundle(documents: int, words: int) -> list[InsertRows]:
     """So many documents, each with so many words."""
     ids = [new_id(AT) for _ in range(documents)]
     listed: list[dict[str, object]] = [
@@ -67,7 +67,10 @@ def bundle(documents: int, words: int) -> list[Rows]:
     ]
     # The words of one document differ in nothing else.
     shared = ("item_id", "kind", "length") if documents == 1 else ()
-    return [Rows(DOCUMENTS, [{"item_id": id_} for id_ in ids]), Rows(POSTINGS, listed, few=3, shared=shared)]
+    return [
+        InsertRows(DOCUMENTS, [{"item_id": id_} for id_ in ids]),
+        InsertRows(POSTINGS, listed, few=3, shared=shared),
+    ]
 
 
 def runs(query: str) -> float:
@@ -80,7 +83,7 @@ def runs(query: str) -> float:
 async def test_every_row_is_there_whatever_their_number(pool: Database, documents: int, words: int) -> None:
     made = bundle(documents, words)
     async with pool.tenant(TENANT) as tx:
-        await insert(tx, TENANT, made)
+        await insert_batch(tx, TENANT, made)
 
         found = [dict(row) for row in await tx.rows(READ, tenant_id=TENANT)]
     by_name = itemgetter("item_id", "term")
@@ -89,14 +92,14 @@ async def test_every_row_is_there_whatever_their_number(pool: Database, document
 
 def test_what_rows_share_must_be_what_the_query_takes_last() -> None:
     with pytest.raises(ValueError, match="last parameters of add_postings"):
-        _ = Rows(POSTINGS, [{}], shared=("kind", "item_id", "length")).part
+        _ = InsertRows(POSTINGS, [{}], shared=("kind", "item_id", "length")).part
 
 
 async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> None:
     before = runs("add_documents+add_postings")
 
     async with pool.tenant(TENANT) as tx:
-        await insert(tx, TENANT, bundle(1, 3))
+        await insert_batch(tx, TENANT, bundle(1, 3))
 
     assert runs("add_documents+add_postings") == before + 1
 
@@ -104,7 +107,7 @@ async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> N
 @pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 2), (1, 40), (5, 8)])
 async def test_what_is_read_comes_back_and_the_rows_are_there(pool: Database, documents: int, words: int) -> None:
     async with pool.tenant(TENANT) as tx:
-        found = await insert_and_read(tx, TENANT, bundle(documents, words), DOUBLED, numbers=[1, 2])
+        found = await insert_batch_and_fetch(tx, TENANT, bundle(documents, words), DOUBLED, numbers=[1, 2])
 
         assert [row[0] for row in found] == [2, 4]
         assert await tx.value(COUNT, tenant_id=TENANT) == documents * words
@@ -112,11 +115,11 @@ async def test_what_is_read_comes_back_and_the_rows_are_there(pool: Database, do
 
 async def test_a_row_that_refers_to_nothing_refuses_all(pool: Database) -> None:
     documents, listed = bundle(1, 1)
-    strayed = Rows(POSTINGS, [{"item_id": new_id(AT), "term": "stray", "frequency": 1, **SAME}])
+    strayed = InsertRows(POSTINGS, [{"item_id": new_id(AT), "term": "stray", "frequency": 1, **SAME}])
 
     with pytest.raises(asyncpg.ForeignKeyViolationError):
         async with pool.tenant(TENANT) as tx:
-            await insert(tx, TENANT, [documents, listed, strayed])
+            await insert_batch(tx, TENANT, [documents, listed, strayed])
 
     async with pool.tenant(TENANT) as tx:
         assert await tx.value(COUNT, tenant_id=TENANT) == 0

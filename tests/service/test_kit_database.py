@@ -14,9 +14,9 @@ import asyncpg
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.call import Call, as_current_call
 from skein_kit.database.named_queries import Query
-from skein_kit.database.probe import Pulse
+from skein_kit.database.probe import DatabaseProbe
 from skein_kit.database.transactions import Database, ReadLimits
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, ReadTooCostly, TransactionConflict
 
@@ -65,7 +65,7 @@ async def test_the_server_itself_ends_a_statement_whose_call_is_over(pool: Datab
     deadline = asyncio.get_running_loop().time() + 0.2
     call = Call(path="/test", metadata={}, deadline=deadline, peer="test")
 
-    with working_for(call), pytest.raises(DeadlineExceeded):
+    with as_current_call(call), pytest.raises(DeadlineExceeded):
         await slow(pool, asyncio.Event())
 
     # Long before the statement is over by itself.
@@ -110,7 +110,7 @@ async def test_a_pool_whose_connections_all_work_is_busy(pool: Database, monkeyp
 async def test_a_busy_pool_does_not_silence_the_pulse(database: TestDatabase) -> None:
     async with (
         Database.open(database.url, service="memory", size=1, timeout=30.0) as pool,
-        Pulse.open(database.url, service="memory") as pulse,
+        DatabaseProbe.open(database.url, service="memory") as pulse,
         pool.shared(),
     ):
         answers = await asyncio.gather(*(pulse.value(BACKEND) for _ in range(5)))
@@ -119,7 +119,7 @@ async def test_a_busy_pool_does_not_silence_the_pulse(database: TestDatabase) ->
 
 
 async def test_the_pulse_comes_back_after_its_connection_was_lost(database: TestDatabase) -> None:
-    async with Pulse.open(database.url, service="memory") as pulse:
+    async with DatabaseProbe.open(database.url, service="memory") as pulse:
         before = await pulse.value(BACKEND)
         async with database.superuser() as connection:
             await connection.fetchval("SELECT pg_terminate_backend($1, 5000)", before)
@@ -229,6 +229,6 @@ async def test_a_statement_of_a_read_ends_in_its_own_time_whatever_the_deadline(
     )
 
     async with Database.open(database.url, service="memory", size=1, timeout=30.0, limits=limits) as pool:
-        with working_for(call), pytest.raises(ReadTooCostly):
+        with as_current_call(call), pytest.raises(ReadTooCostly):
             async with pool.tenant(UUID(int=1), reads=reads) as tx:
                 await tx.value(SLOW)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from fix_database import TestDatabase
 
-from skein_kit.database.monthly_partitions import Months
+from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
 
@@ -23,7 +23,7 @@ async def test_a_month_is_made_once_however_many_ask_at_the_same_time(database: 
         Database.open(database.url, service=service, size=4, timeout=30.0) as here,
         Database.open(database.url, service=service, size=4, timeout=30.0) as there,
     ):
-        months, others = Months(here, query), Months(there, query)
+        months, others = MonthlyPartitions(here, query), MonthlyPartitions(there, query)
 
         made = await asyncio.gather(*(each.ensure([MAY, JUNE]) for each in (months, others) for _ in range(3)))
 
@@ -44,6 +44,6 @@ async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: Te
             "CREATE FUNCTION public.give_way(month timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
             "IF nextval('public.tries') < 3 THEN RAISE deadlock_detected; END IF; RETURN true; END $$"
         )
-        stubborn = Months(db, type(query).of("ensure_month", "SELECT public.give_way(:month)"))
+        stubborn = MonthlyPartitions(db, type(query).of("ensure_month", "SELECT public.give_way(:month)"))
 
         assert await stubborn.ensure([MAY]) == 1

@@ -10,7 +10,7 @@ import pytest
 from fix_database import TestDatabase
 
 from skein_kit.database import deferred_commit
-from skein_kit.database.connection_settings import connect_keywords
+from skein_kit.database.connection_settings import connect_arguments
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.settings import SettingInvalid
@@ -66,11 +66,11 @@ async def test_who_has_read_keeps_none_of_the_pooler_s_servers_from_others(
 
 
 def test_a_pooler_is_sent_no_parameter_that_it_does_not_know() -> None:
-    keywords = connect_keywords("postgresql://skein_memory@pooler/skein", "skein_memory", pooled=True)
+    keywords = connect_arguments("postgresql://skein_memory@pooler/skein", "skein_memory", pooled=True)
 
     assert set(keywords["server_settings"]) == {"application_name", "timezone"}
 
 
 def test_nobody_acts_as_another_role_through_a_pooler() -> None:
     with pytest.raises(SettingInvalid, match="should name the user skein_memory"):
-        connect_keywords("postgresql://postgres@pooler/skein", "skein_memory", pooled=True)
+        connect_arguments("postgresql://postgres@pooler/skein", "skein_memory", pooled=True)

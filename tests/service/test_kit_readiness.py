@@ -18,8 +18,8 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from skein_cluster import embedded, registry
-from skein_kit.host.process import Host, Service, Servicers, is_ready, running
-from skein_kit.host.readiness import why_not_ready
+from skein_kit.host.process import Host, Service, ServicerRegistry, is_ready, run_services
+from skein_kit.host.readiness import unready_reason
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class Watched:
     """A service without methods, whose pool and checks the test holds."""
 
     def __init__(self) -> None:
-        self.servicers = Servicers()
+        self.servicers = ServicerRegistry()
         self.database: Database | None = None
 
     @asynccontextmanager
-    async def start(self, host: Host) -> AsyncIterator[Servicers]:
+    async def start(self, host: Host) -> AsyncIterator[ServicerRegistry]:
         async with host.database("memory", self.servicers) as self.database:
             yield self.servicers
 
@@ -75,7 +75,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> None:
     watched = Watched()
     host = host_on(database.url, SKEIN_POOL_SIZE="1")
-    async with running([watched.service], host) as cluster:
+    async with run_services([watched.service], host) as cluster:
         await cluster.wait_ready(60)
         assert watched.database is not None
         async with watched.database.shared():
@@ -88,7 +88,7 @@ async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> 
 
 async def test_a_service_whose_database_went_away_is_not_ready_soon(database: TestDatabase) -> None:
     watched = Watched()
-    async with running([watched.service], host_on(database.url)) as cluster:
+    async with run_services([watched.service], host_on(database.url)) as cluster:
         await cluster.wait_ready(60)
         connection = await asyncpg.connect(database.server.url(user="postgres", database="postgres"))
         await connection.execute(f"ALTER DATABASE {database.name} ALLOW_CONNECTIONS false")
@@ -106,7 +106,7 @@ async def test_a_service_serves_its_own_schema_and_the_next(database: TestDataba
     watched, host = Watched(), host_on(database.url)
     host.schema_version -= behind
 
-    async with running([watched.service], host) as cluster:
+    async with run_services([watched.service], host) as cluster:
         await cluster.wait_ready(60)
         await serves(host)
 
@@ -119,9 +119,9 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
     version = host.schema_version
     host.schema_version -= behind
 
-    async with running([watched.service], host) as cluster:
+    async with run_services([watched.service], host) as cluster:
         async with asyncio.timeout(30):
-            while "took more than" in (why := await why_not_ready(watched.servicers)):
+            while "took more than" in (why := await unready_reason(watched.servicers)):
                 await asyncio.sleep(0.05)
         status = await said(host)
         await until(lambda: cluster._ready["memory"].why == why)
@@ -137,8 +137,8 @@ async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> Non
     await embedded.create_database(server, "bare")
     watched, host = Watched(), host_on(server.url(user="postgres", database="bare"))
 
-    async with running([watched.service], host):
-        why = await why_not_ready(watched.servicers)
+    async with run_services([watched.service], host):
+        why = await unready_reason(watched.servicers)
     await embedded.drop_database(server, "bare")
 
     assert why.startswith("The schema is at version 0; ")
@@ -161,7 +161,7 @@ async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_
             return code
 
     async with asyncio.timeout(50):
-        async with running([watched.service], host) as cluster:
+        async with run_services([watched.service], host) as cluster:
             await cluster.wait_ready(60)
             watching = asyncio.create_task(watch())
             await until(lambda: bool(heard))
@@ -185,7 +185,7 @@ async def test_a_service_that_drains_does_not_say_ready_again(database: TestData
     stop = asyncio.Event()
 
     async def serve() -> None:
-        async with running([watched.service], host) as cluster:
+        async with run_services([watched.service], host) as cluster:
             states.append(cluster._ready["memory"].event)
             await cluster.wait_ready(60)
             await stop.wait()

@@ -13,7 +13,7 @@ import pytest
 from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
-from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.call import Call, as_current_call
 from skein_kit.database import connection_pool, deferred_commit
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
@@ -171,7 +171,7 @@ async def test_a_reader_that_is_cancelled_leaves_nothing_open(pool: Database) ->
 
 async def test_a_reader_whose_call_is_over_gives_the_next_one_all_of_its_own_time(pool: Database) -> None:
     deadline = asyncio.get_running_loop().time() + 0.05
-    with working_for(Call(path="/test", metadata={}, deadline=deadline, peer="test")):
+    with as_current_call(Call(path="/test", metadata={}, deadline=deadline, peer="test")):
         await read(pool)
 
     async with pool.tenant(OTHER, reads=True) as tx:

@@ -16,7 +16,7 @@ from skein_kit.errors import (
     DatabaseFull,
     DatabaseUnavailable,
     DeadlineExceeded,
-    Refusal,
+    RpcError,
     TextNotStorable,
     TransactionConflict,
 )
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fix_database import TestDatabase
 
-TROUBLES: dict[str, type[Refusal]] = {
+TROUBLES: dict[str, type[RpcError]] = {
     "40001": TransactionConflict,
     "40P01": TransactionConflict,
     "55P03": TransactionConflict,
@@ -65,7 +65,7 @@ async def test_every_trouble_has_a_refusal_that_tells_the_caller_what_to_do(pool
         try:
             async with pool.shared() as tx:
                 await tx.execute(Query.of("trouble", _RAISE.format(state)))
-        except Refusal as refusal:
+        except RpcError as refusal:
             found[state] = type(refusal)
 
     assert found == TROUBLES

@@ -21,7 +21,7 @@ from langgraph.store.base import (
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
-from skein_client import Client, InvalidArgument, NotOpen, PermissionDenied
+from skein_client import Client, ClientClosed, InvalidArgument, PermissionDenied
 from skein_client.langgraph import SearchTooWide, SkeinStore
 from skein_client.langgraph.places import MAX_DEPTH
 
@@ -566,7 +566,7 @@ async def test_a_store_that_is_not_open_says_so(cluster: Cluster, tenant: Tenant
     async with store:
         pass
 
-    with pytest.raises(NotOpen, match="with SkeinStore"):
+    with pytest.raises(ClientClosed, match="with SkeinStore"):
         await store.aget(ANNA, "drinks")
 
 

@@ -16,7 +16,7 @@ import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from fix_certificates import certified
 
-from skein_kit.outbound.mail import Mailer, MailSettings, Relay
+from skein_kit.outbound.mail import Mailer, MailSettings, SmtpRelay
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def post() -> AsyncIterator[Post]:
 
 
 def mailer(post: Post, url: str = "smtp://127.0.0.1:{port}?starttls=off", **keywords: Any) -> Mailer:
-    return Mailer(Relay.of(url.format(port=post.port)), SENDER, pauses=(0.0, 0.0), **keywords)
+    return Mailer(SmtpRelay.of(url.format(port=post.port)), SENDER, pauses=(0.0, 0.0), **keywords)
 
 
 async def test_a_mail_arrives_as_it_was_written(post: Post) -> None:
@@ -229,7 +229,7 @@ def test_mail_is_off_unless_a_relay_is_set() -> None:
 def test_a_relay_s_password_is_shown_nowhere() -> None:
     settings = MailSettings.read({"SKEIN_SMTP_URL": "smtps://u:s3cret@mail.example", "SKEIN_MAIL_FROM": "a@b.org"})
 
-    relay = Relay.of(settings.smtp_url)
+    relay = SmtpRelay.of(settings.smtp_url)
 
     assert (relay.user, relay.password, relay.port) == ("u", "s3cret", 465)
     assert "s3cret" not in f"{settings!r} {relay!r}"

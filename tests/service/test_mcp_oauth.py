@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from skein_auth.encryption import Sealer
+from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ async def _signing_key(cluster: Cluster) -> RSAKey:
     finally:
         await connection.close()
     assert row is not None
-    private = Sealer(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
+    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
     return RSAKey.import_key(json.loads(private))
 
 

@@ -13,10 +13,10 @@ from fix_world import World
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.memory.v1 import memory_pb2
-from skein_gateway.mcp.schemas import plain
+from skein_gateway.mcp.schemas import to_json_value
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import TOOLS
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def mcp(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Mcp]:
 
 async def arguments_of(tool: Tool, world: World) -> dict[str, Any]:
     """Return the arguments that make the request of the RPC's recipe, as far as the tool has them."""
-    asked = plain(await request_for(tool.path, world))
+    asked = to_json_value(await request_for(tool.path, world))
     found = {argument.name: _at(asked, argument.place) for argument in tool.arguments}
     return {name: value for name, value in found.items() if value is not None} | MORE.get(tool.name, {})
 
@@ -376,7 +376,7 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
 
 
 async def test_who_may_only_read_is_told_so_when_writing(cluster: Cluster, tenant: Tenant) -> None:
-    account = accounts_pb2.ServiceAccount(display_name="reader", permissions=sorted(ROLES["viewer"]))
+    account = accounts_pb2.ServiceAccount(display_name="reader", permissions=sorted(ROLE_PERMISSIONS["viewer"]))
     made = await tenant.auth.CreateServiceAccount(accounts_pb2.CreateServiceAccountRequest(service_account=account))
     key = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="k", service_account_id=made.service_account.service_account_id)

@@ -14,7 +14,7 @@ from fix_memory import Alone
 from skein.memory.v1 import history_pb2, history_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
-from skein_kit.ids import month_of, months_later, now
+from skein_kit.ids import add_months, month_start, now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,8 +131,8 @@ async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
 
     # The migration made this month and three more.
     assert (first.created_count, again.created_count, default.created_count) == (2, 0, 0)
-    assert first.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 6)
-    assert default.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 4)
+    assert first.horizon_time.ToDatetime(UTC) == add_months(month_start(now()), 6)
+    assert default.horizon_time.ToDatetime(UTC) == add_months(month_start(now()), 4)
 
 
 async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:

@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.ids import time_of
+from skein_kit.ids import id_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +104,7 @@ async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
     assert created.created_by.startswith("api_key:")
     said = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])
     assert created.content_hash == said.content_hash
-    assert time_of(uuid.UUID(created.memory_id)) == datetime(2024, 2, 29, 23, 59, 59, 999000, tzinfo=UTC)
+    assert id_time(uuid.UUID(created.memory_id)) == datetime(2024, 2, 29, 23, 59, 59, 999000, tzinfo=UTC)
 
 
 async def test_what_is_not_said_is_filled_in(tenant: Tenant) -> None:

@@ -14,7 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import PageTokenInvalid
-from skein_memory.listing.order import Order, Place
+from skein_memory.listing.order import Order, PageCursor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,4 +199,4 @@ async def test_an_order_shows_archived_and_deleted_memories_where_they_are_asked
 )
 def test_a_place_with_a_value_that_no_memory_has_is_refused(order_by: str, place: str) -> None:
     with pytest.raises(PageTokenInvalid):
-        Place.of([str(uuid.uuid4()), place], Order.of(order_by, is_past=False))
+        PageCursor.of([str(uuid.uuid4()), place], Order.of(order_by, is_past=False))

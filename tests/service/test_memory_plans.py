@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from skein_kit.database.named_queries import completed
+from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import new_id, now
-from skein_memory.listing.order import Order, Place
-from skein_memory.listing.ordered_scan import walk_of
+from skein_memory.listing.order import Order, PageCursor
+from skein_memory.listing.ordered_scan import scan_query
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ async def test_every_read_uses_an_index(connection: asyncpg.Connection[asyncpg.R
 async def test_every_order_of_a_list_is_read_from_its_index(
     connection: asyncpg.Connection[asyncpg.Record], order: str, index: str, *, is_descending: bool
 ) -> None:
-    last = Place(memory_id=new_id(now()), value=now() if order == "update_time" else 1)
+    last = PageCursor(memory_id=new_id(now()), value=now() if order == "update_time" else 1)
     wanted = Order(name=order, column=order, is_descending=is_descending)
-    query, values = walk_of(wanted, last)
-    ready = completed(query, "true")
+    query, values = scan_query(wanted, last)
+    ready = with_condition(query, "true")
     bound = ready.bind({"tenant_id": TENANT, "count": 51, **values})
 
     text = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {ready.text}", *bound))

@@ -19,7 +19,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
-from skein_kit.search_text.vector_columns import given
+from skein_kit.search_text.vector_columns import normalize
 from skein_recall.models import store as models
 
 CHANGE = Query.of(
@@ -150,7 +150,7 @@ async def test_an_item_that_changes_gets_the_vectors_of_its_new_text(house: Hous
     async with house.service.memory.tenant(house.place.tenant_id) as tx:
         await postings.remove(tx, house.place.tenant_id, [UUID(item_id)])
         document = postings.Document(item_id=UUID(item_id), kind="memory", text="owls", revision=2)
-        await postings.put(tx, house.place.tenant_id, [document])
+        await postings.add_documents(tx, house.place.tenant_id, [document])
         await tx.execute(CHANGE, tenant_id=house.place.tenant_id, item_id=UUID(item_id), content="owls")
     assert item_id not in await house.vectors(WORDS)
     await house.backlog()
@@ -215,9 +215,9 @@ async def test_a_vector_that_came_with_an_item_stays_and_the_other_model_makes_i
 
     async with house.service.memory.tenant(tenant_id) as tx:
         await postings.remove(tx, tenant_id, [item_id])
-        vector = given([1.0, *[0.0] * 383])
+        vector = normalize([1.0, *[0.0] * 383])
         document = postings.Document(item_id=item_id, kind="memory", text="Owls hunt at night.", embedding=vector)
-        await postings.put(tx, tenant_id, [document])
+        await postings.add_documents(tx, tenant_id, [document])
     await house.backlog()
 
     (hit,) = (await house.place.recall(embedding=[1.0, *[0.0] * 383])).hits

@@ -18,17 +18,17 @@ from fix_oauth import App
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.accounts.passwords import Passwords
-from skein_auth.attempts.model import Attempts, limits
+from skein_auth.attempts.model import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
-from skein_auth.audit.recorder import Audit
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
 from skein_auth.errors import ClientUnknown
-from skein_auth.oauth_clients.registry import Applications
+from skein_auth.oauth_clients.registry import ClientRegistry
 from skein_auth.oauth_clients.store import ClientStore
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_kit.outbound.fetch import Outbound
+from skein_kit.outbound.fetch import SafeHttpClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -213,7 +213,7 @@ async def passwords() -> AsyncIterator[Passwords]:
 @pytest.fixture
 def applications(
     store: Database, site: Site, tls: tuple[ssl.SSLContext, ssl.SSLContext], passwords: Passwords
-) -> Applications:
+) -> ClientRegistry:
     """Applications whose documents are where the test's site is."""
 
     async def resolve(_host: str, _port: int) -> list[str]:
@@ -221,17 +221,17 @@ def applications(
 
     settings = AuthSettings()
     origin = site.url.removesuffix("/client.json")
-    return Applications(
+    return ClientRegistry(
         ClientStore(store),
-        Outbound(allow=[origin], resolve=resolve, tls=tls[1]),
+        SafeHttpClient(allow=[origin], resolve=resolve, tls=tls[1]),
         settings,
         passwords,
-        Attempts(AttemptStore(store), limits(settings)),
-        Audit(AuditStore(store)),
+        AttemptLimiter(AttemptStore(store), limits(settings)),
+        AuditRecorder(AuditStore(store)),
     )
 
 
-async def test_a_document_describes_its_client(applications: Applications, site: Site) -> None:
+async def test_a_document_describes_its_client(applications: ClientRegistry, site: Site) -> None:
     client = await applications.current(site.url)
     await applications.current(site.url)
 
@@ -241,7 +241,7 @@ async def test_a_document_describes_its_client(applications: Applications, site:
 
 
 async def test_a_document_is_fetched_again_when_it_is_old(
-    applications: Applications, database: TestDatabase, site: Site
+    applications: ClientRegistry, database: TestDatabase, site: Site
 ) -> None:
     await applications.current(site.url)
     site.document["client_name"] = "Another name"
@@ -258,7 +258,7 @@ async def test_a_document_is_fetched_again_when_it_is_old(
     [("", 60), ("max-age=7200", 120), ("no-store", 5), ("max-age=1", 5), ("max-age=99999999", 1440)],
 )
 async def test_a_document_is_kept_as_long_as_its_site_says_within_bounds(
-    applications: Applications, site: Site, cache_control: str, minutes: int
+    applications: ClientRegistry, site: Site, cache_control: str, minutes: int
 ) -> None:
     site.cache_control = cache_control
 
@@ -280,7 +280,7 @@ async def test_a_document_is_kept_as_long_as_its_site_says_within_bounds(
     ],
 )
 async def test_a_document_that_is_wrong_describes_nobody(
-    applications: Applications, site: Site, wrong: dict[str, Any]
+    applications: ClientRegistry, site: Site, wrong: dict[str, Any]
 ) -> None:
     site.document |= wrong
 
@@ -297,13 +297,13 @@ async def test_a_site_inside_the_network_is_not_asked(
         return ["127.0.0.1"]
 
     settings = AuthSettings()
-    applications = Applications(
+    applications = ClientRegistry(
         ClientStore(store),
-        Outbound(resolve=resolve, tls=tls[1]),
+        SafeHttpClient(resolve=resolve, tls=tls[1]),
         settings,
         passwords,
-        Attempts(AttemptStore(store), limits(settings)),
-        Audit(AuditStore(store)),
+        AttemptLimiter(AttemptStore(store), limits(settings)),
+        AuditRecorder(AuditStore(store)),
     )
 
     with pytest.raises(ClientUnknown):

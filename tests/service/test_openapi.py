@@ -21,7 +21,7 @@ from skein_gateway.json_schema.schemas import comments
 from skein_gateway.openapi import document as openapi
 from skein_gateway.openapi.examples import EXAMPLES
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
-from skein_kit.identity.permissions import ACCOUNT, CREATE_TENANT, OPERATOR, RULES
+from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT, OPERATOR
 
 UNARY = sorted(path for path, method in PUBLIC_METHODS.items() if not method.streams)
 STREAMS = sorted(set(PUBLIC_METHODS) - set(UNARY))
@@ -76,7 +76,7 @@ def answer_schema(path: str, status: int) -> dict[str, Any]:
 
 async def headers_for(path: str, world: World) -> dict[str, str]:
     """Return what the rightful caller of an RPC brings."""
-    rule = RULES[path]
+    rule = ACCESS_RULES[path]
     if rule.public:
         return {}
     credential = world.tenant.api_key
@@ -101,7 +101,7 @@ def test_every_public_unary_method_is_in_it_and_nothing_else() -> None:
 
 def test_every_method_says_what_it_promises_and_who_may_call_it() -> None:
     for path, methods in document()["paths"].items():
-        operation, rule = methods["post"], RULES[path]
+        operation, rule = methods["post"], ACCESS_RULES[path]
         promise = comments()[path.strip("/").replace("/", ".")]
 
         assert operation["description"].startswith(promise)

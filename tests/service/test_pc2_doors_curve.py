@@ -17,7 +17,7 @@ from fix_pc2 import Alone, assert_healthy, assistant_of
 
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
-from skein_pc2.transport.curve import Certificates
+from skein_pc2.transport.curve import CurveCertificates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -138,14 +138,14 @@ def test_a_folder_that_will_not_do_is_refused_in_words(folder: Path, break_it: A
     break_it(folder)
 
     with pytest.raises(SettingInvalid, match=words) as caught:
-        Certificates.read(folder)
+        CurveCertificates.read(folder)
 
     assert "skein pc2 certificates" in str(caught.value) or "chmod" in str(caught.value)
 
 
 def test_a_folder_must_be_named() -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_PC2_CERTIFICATES"):
-        Certificates.read(None)
+        CurveCertificates.read(None)
 
 
 async def test_pc2_does_not_start_without_the_certificates_that_it_was_told_to_use(tmp_path: Path) -> None:

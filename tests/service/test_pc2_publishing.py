@@ -19,11 +19,11 @@ from fix_pc2 import Assistant, assistant_of
 
 from skein.memory.v1 import history_pb2, memory_pb2, scores_pb2
 from skein_kit.settings import SettingInvalid
-from skein_pc2.settings import only_answers
+from skein_pc2.settings import is_reply_only
 from skein_pc2.transport import listener as ports
-from skein_pc2.transport.curve import SERVER, Certificates, admitting, made
+from skein_pc2.transport.curve import SERVER, CurveCertificates, create_certificate, run_zap_handler
 from skein_pc2.transport.publisher import DROPPED, Publisher
-from skein_pc2.transport.router import Door, PortInUse
+from skein_pc2.transport.router import PortConfig, PortInUse
 
 if TYPE_CHECKING:
     import io
@@ -251,7 +251,7 @@ async def gate(endpoint: str) -> AsyncIterator[Gate]:
 
 
 @asynccontextmanager
-async def publisher(kind: type[Door] = Door) -> AsyncIterator[tuple[Publisher, Assistant]]:
+async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[Publisher, Assistant]]:
     """Open a port of the test's own."""
     context = zmq.asyncio.Context()
     # Subscribers keep little themselves.
@@ -259,7 +259,7 @@ async def publisher(kind: type[Door] = Door) -> AsyncIterator[tuple[Publisher, A
     try:
         door = kind(number=1, host="127.0.0.1", port=0, networks=())
         found = Publisher(context, door, queued=10)
-        async with ports.listening(door, publisher=found) as opened:
+        async with ports.listen(door, publisher=found) as opened:
             yield found, Assistant(context, {1: opened.address})
     finally:
         context.term()
@@ -330,7 +330,7 @@ async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
         del reader
 
 
-class Closed(Door):
+class Closed(PortConfig):
     """Where nobody may come in."""
 
     def admits(self, address: str) -> bool:
@@ -348,16 +348,16 @@ async def test_who_may_not_come_in_hears_nothing() -> None:
 
 
 async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path) -> None:
-    server, kitchen = made(tmp_path, SERVER), made(tmp_path, "kitchen")
+    server, kitchen = create_certificate(tmp_path, SERVER), create_certificate(tmp_path, "kitchen")
     elsewhere = tmp_path / "elsewhere"
-    stranger = made(elsewhere, "stranger")
-    certificates = Certificates.read(tmp_path)
+    stranger = create_certificate(elsewhere, "stranger")
+    certificates = CurveCertificates.read(tmp_path)
     context = zmq.asyncio.Context()
     heard = {}
     try:
-        door = Door(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
+        door = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
         found = Publisher(context, door)
-        async with admitting(context, certificates), ports.listening(door, publisher=found) as opened:
+        async with run_zap_handler(context, certificates), ports.listen(door, publisher=found) as opened:
             for secret in (kitchen, stranger, None):
                 with context.socket(zmq.SUB) as peer:
                     peer.linger = 0
@@ -393,10 +393,10 @@ async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) 
 async def test_a_port_in_use_is_an_error_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         context = zmq.asyncio.Context()
-        door = Door(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
+        door = PortConfig(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
         try:
             with pytest.raises(PortInUse):
-                async with ports.listening(door, publisher=Publisher(context, door)):
+                async with ports.listen(door, publisher=Publisher(context, door)):
                     pass
         finally:
             context.term()
@@ -415,13 +415,13 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
     ],
 )
 def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *, answers: bool) -> None:
-    assert only_answers({f"SKEIN_PC2_{number}": text}, number) is answers
+    assert is_reply_only({f"SKEIN_PC2_{number}": text}, number) is answers
 
 
 @pytest.mark.parametrize(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
 def test_a_role_that_a_port_does_not_have_is_refused(number: int, roles: str) -> None:
     with pytest.raises(SettingInvalid, match=roles):
-        only_answers({f"SKEIN_PC2_{number}": "x"}, number)
+        is_reply_only({f"SKEIN_PC2_{number}": "x"}, number)
 
 
 async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:

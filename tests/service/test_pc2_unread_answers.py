@@ -11,8 +11,8 @@ import zmq.asyncio
 from fix_pc2 import Assistant
 
 from skein_pc2.transport import router
-from skein_pc2.transport.listener import listening
-from skein_pc2.transport.router import ANSWERED, Door, Router
+from skein_pc2.transport.listener import listen
+from skein_pc2.transport.router import ANSWERED, PortConfig, Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,12 +57,12 @@ async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_late
     # So few that one test can fill them.
     monkeypatch.setattr(router, "_UNREAD_BYTES", unread_bytes)
     last = [unread_bytes // 40] * 39
-    door = Door(number=1, host="127.0.0.1", port=0, networks=())
+    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     context.rcvhwm = 1
     try:
         async with (
-            listening(door, router=Router(context, door, Echo(), waiting=100_000)) as listener,
+            listen(door, router=Router(context, door, Echo(), waiting=100_000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             peer.disconnect(f"tcp://{listener.address}")

@@ -23,7 +23,7 @@ from skein_kit import ids
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import Database
 from skein_kit.errors import QuotaExceeded
-from skein_kit.quotas.store import Quotas
+from skein_kit.quotas.store import QuotaCounter
 
 Quota = limits_pb2.Quota
 
@@ -51,7 +51,7 @@ async def pool(cluster: Cluster) -> AsyncIterator[Database]:
         yield opened
 
 
-async def charge(pool: Database, quotas: Quotas, tenant_id: uuid.UUID, amount: int) -> bool:
+async def charge(pool: Database, quotas: QuotaCounter, tenant_id: uuid.UUID, amount: int) -> bool:
     try:
         async with pool.tenant(tenant_id) as tx:
             await quotas.charge(tx, tenant_id, {"memories": amount})
@@ -125,7 +125,7 @@ async def test_a_limit_refuses_what_is_more_and_names_itself(cluster: Cluster, t
 async def test_no_crowd_gets_past_a_limit(cluster: Cluster, tenant: Tenant, pool: Database) -> None:
     """Two replicas, eight transactions at a time, each adding three."""
     await limit(cluster, tenant, memories=50)
-    replicas = [Quotas("memory") for _ in range(2)]
+    replicas = [QuotaCounter("memory") for _ in range(2)]
 
     passed = await asyncio.gather(*(charge(pool, replicas[n % 2], tenant.tenant_id, 3) for n in range(60)))
 
@@ -134,7 +134,7 @@ async def test_no_crowd_gets_past_a_limit(cluster: Cluster, tenant: Tenant, pool
 
 
 async def test_a_crowd_without_a_limit_is_counted_to_the_last(tenant: Tenant, pool: Database) -> None:
-    quotas = Quotas("memory")
+    quotas = QuotaCounter("memory")
 
     passed = await asyncio.gather(*(charge(pool, quotas, tenant.tenant_id, 1) for _ in range(100)))
 
@@ -143,7 +143,7 @@ async def test_a_crowd_without_a_limit_is_counted_to_the_last(tenant: Tenant, po
 
 
 async def test_what_was_counted_before_the_limit_counts(cluster: Cluster, tenant: Tenant, pool: Database) -> None:
-    quotas = Quotas("memory", clock=iter([0.0, *[10.0] * 9]).__next__)
+    quotas = QuotaCounter("memory", clock=iter([0.0, *[10.0] * 9]).__next__)
     assert await charge(pool, quotas, tenant.tenant_id, 7)
 
     await limit(cluster, tenant, memories=8)
@@ -157,7 +157,7 @@ async def test_what_was_counted_before_the_limit_counts(cluster: Cluster, tenant
 async def test_nothing_is_counted_of_work_that_is_rolled_back(tenant: Tenant, pool: Database) -> None:
     async def fail() -> None:
         async with pool.tenant(tenant.tenant_id) as tx:
-            await Quotas("memory").charge(tx, tenant.tenant_id, {"memories": 5})
+            await QuotaCounter("memory").charge(tx, tenant.tenant_id, {"memories": 5})
             raise LookupError
 
     with pytest.raises(LookupError):

@@ -23,7 +23,7 @@ from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_tenancy.quotas.model import Allowance, Defaults
+from skein_tenancy.quotas.model import DefaultRateLimits, RateLimit
 from skein_tenancy.quotas.store import QuotaStore
 from skein_tenancy.settings import TenancySettings
 
@@ -151,7 +151,7 @@ async def store(cluster: Cluster) -> AsyncIterator[QuotaStore]:
 
 
 async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: QuotaStore, tenant: Tenant) -> None:
-    defaults = Defaults(tenant_rate=20, tenant_burst=100, caller_rate=1000, caller_burst=1000)
+    defaults = DefaultRateLimits(tenant_rate=20, tenant_burst=100, caller_rate=1000, caller_burst=1000)
     started = now()
 
     leases = await asyncio.gather(
@@ -167,7 +167,7 @@ async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: QuotaS
 async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
     cluster: Cluster, store: QuotaStore, tenant: Tenant
 ) -> None:
-    defaults = Defaults(tenant_rate=1000, tenant_burst=10, caller_rate=1000, caller_burst=10)
+    defaults = DefaultRateLimits(tenant_rate=1000, tenant_burst=10, caller_rate=1000, caller_burst=10)
     await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults)
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     await connection.execute(
@@ -212,6 +212,6 @@ async def test_idle_allowances_are_forgotten(store: QuotaStore, tenant: Tenant) 
 
 
 def test_a_lease_is_no_more_than_a_seconds_worth() -> None:
-    assert Allowance(kind="x", rate=500, burst=1000).chunk(10_000) == 500
-    assert Allowance(kind="x", rate=500, burst=1000, hour_most=36_000).chunk(100) == 10
-    assert Allowance(kind="x", rate=0.1, burst=6).chunk(100) == 1
+    assert RateLimit(kind="x", rate=500, burst=1000).chunk(10_000) == 500
+    assert RateLimit(kind="x", rate=500, burst=1000, hour_most=36_000).chunk(100) == 10
+    assert RateLimit(kind="x", rate=0.1, burst=6).chunk(100) == 1

@@ -26,7 +26,7 @@ async def many(place: Place, text: str, count: int, *, embedding: NDArray[np.flo
         postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=embedding) for _ in range(count)
     ]
     async with place.service.memory.tenant(place.tenant_id) as tx:
-        await postings.put(tx, place.tenant_id, documents)
+        await postings.add_documents(tx, place.tenant_id, documents)
     return [document.item_id for document in documents]
 
 

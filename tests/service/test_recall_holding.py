@@ -20,9 +20,9 @@ from skein_kit.database.transactions import Database
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.vector_cache import cache
-from skein_recall.vector_cache.cache import MOST_NEW, Held
+from skein_recall.vector_cache.cache import MOST_NEW, VectorCache
 from skein_recall.vector_cache.matrix import Shortlist, size_of
-from skein_recall.vector_cache.store import HoldingStore
+from skein_recall.vector_cache.store import VectorCacheStore
 
 MODEL = EmbeddingModel(
     model="all-minilm-l6-v2",
@@ -59,7 +59,7 @@ class Holding:
     def __init__(self, database: TestDatabase, pool: Database, clock: Clock, **settings: Any) -> None:
         self.database = database
         self.clock = clock
-        self.held = Held(HoldingStore(pool), clock=clock, **settings)
+        self.held = VectorCache(VectorCacheStore(pool), clock=clock, **settings)
 
     async def tenant(self, chunks: int) -> UUID:
         """Make a tenant with so many chunks, of an item each."""

@@ -20,8 +20,8 @@ from skein_kit.ids import now
 from skein_kit.search_text import postings
 from skein_recall.embedded_model import embedder
 from skein_recall.embedded_model.minilm import MiniLM
-from skein_recall.index.indexer import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, Failures, portions
-from skein_recall.providers.text_embedder import Item
+from skein_recall.index.indexer import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, FailedItems, batches
+from skein_recall.providers.text_embedder import IndexItem
 
 
 async def vectors_of(recall_alone: RecallAlone, item_id: str) -> int:
@@ -223,7 +223,7 @@ async def test_an_item_that_failed_is_embedded_when_it_is_offered_again(
 
 def test_a_failed_item_is_passed_over_for_a_while_and_then_tried_alone() -> None:
     at = 0.0
-    failed, tenant_id, item_id = Failures(clock=lambda: at), uuid4(), uuid4()
+    failed, tenant_id, item_id = FailedItems(clock=lambda: at), uuid4(), uuid4()
 
     failed.add(tenant_id, item_id, ValueError())
     assert failed.passed_over(tenant_id) == [item_id]
@@ -249,9 +249,9 @@ def failures() -> float:
     ],
 )
 def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], wanted: list[int]) -> None:
-    items = [Item(uuid4(), 1, "x" * size) for size in sizes]
+    items = [IndexItem(uuid4(), 1, "x" * size) for size in sizes]
 
-    cut = list(portions(items))
+    cut = list(batches(items))
 
     assert [len(portion) for portion in cut] == wanted
     assert [item for portion in cut for item in portion] == items

@@ -12,9 +12,9 @@ from fix_database import vacuum
 from pgvector import HalfVector
 
 from skein.memory.v1 import memory_pb2
-from skein_kit.database.named_queries import completed
+from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import now
-from skein_kit.search_text.vector_columns import of_table
+from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 from skein_recall.query.filter import Filter
 from skein_recall.store import prepare_connection
@@ -126,9 +126,9 @@ async def plan(
     connection: asyncpg.Connection[asyncpg.Record], tenant_id: uuid.UUID, name: str, filter_: Filter, *, rare: int
 ) -> list[dict[str, Any]]:
     """Every node of the statement's plan that is executed."""
-    query = of_table(QUERIES[name], TABLE)
+    query = for_table(QUERIES[name], TABLE)
     if filter_.restricts:
-        query = completed(query, filter_.condition)
+        query = with_condition(query, filter_.condition)
     known = {
         "tenant_id": tenant_id,
         "words": "word1 word50 word90 nothing",

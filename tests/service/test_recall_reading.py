@@ -17,7 +17,7 @@ from skein_recall.store import Store, prepare_connection
 if TYPE_CHECKING:
     from fix_recall import Place
 
-    from skein_recall.query.store import Reading
+    from skein_recall.query.store import QueryTransaction
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()
@@ -27,7 +27,7 @@ FEW = memory_pb2.MemoryFilter(tags_any=["few"])
 async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_many_there_are(place: Place) -> None:
     documents = [postings.Document(item_id=new_id(now()), kind="memory", text="tea") for _ in range(OTHERS)]
     async with place.service.memory.tenant(place.tenant_id) as tx:
-        await postings.put(tx, place.tenant_id, documents)
+        await postings.add_documents(tx, place.tenant_id, documents)
     for number in range(4):
         await place.remember(f"Kettle number {number}.")
     # Of several chunks, the last of which is no less its own.
@@ -85,7 +85,7 @@ async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_change
         (model,) = [model for model in await store.models.list_models() if model.active]
         horizon = (await store.holding.moment()).horizon
 
-        async def changed(reading: Reading) -> dict[UUID, bool]:
+        async def changed(reading: QueryTransaction) -> dict[UUID, bool]:
             terms = await reading.terms("kettle", ["memory"], "english")
             found = await reading.measured(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
             return dict(zip(found.item_ids, found.changed.tolist(), strict=True))
@@ -96,7 +96,7 @@ async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_change
             async with place.service.memory.tenant(place.tenant_id) as tx:
                 document = postings.Document(item_id=items[0], kind="memory", text="The kettle is green.")
                 await postings.remove(tx, place.tenant_id, items[:1])
-                await postings.put(tx, place.tenant_id, [document])
+                await postings.add_documents(tx, place.tenant_id, [document])
             after = await changed(reading)
 
     assert before == dict.fromkeys(items, False)

@@ -18,7 +18,7 @@ from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.index.store import LEAST_KEPT
 from skein_recall.query import store as reading
-from skein_recall.query.store import Reading
+from skein_recall.query.store import QueryTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ async def index_alone(place: Place, texts: Sequence[str]) -> list[UUID]:
     vector = np.array(pointing(0.0, 1.0), dtype=np.float32)
     documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=vector) for text in texts]
     async with place.service.memory.tenant(place.tenant_id) as tx:
-        await postings.put(tx, place.tenant_id, documents)
+        await postings.add_documents(tx, place.tenant_id, documents)
     return [document.item_id for document in documents]
 
 
@@ -64,13 +64,15 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the statements' methods, in the order in which searches call them."""
     names: list[str] = []
     for name in ("nearest", "matching", "items"):
-        method = getattr(Reading, name)
+        method = getattr(QueryTransaction, name)
 
-        async def counting(self: Reading, *given: Any, _name: str = name, _method: Any = method, **named: Any) -> Any:
+        async def counting(
+            self: QueryTransaction, *given: Any, _name: str = name, _method: Any = method, **named: Any
+        ) -> Any:
             names.append(_name)
             return await _method(self, *given, **named)
 
-        monkeypatch.setattr(Reading, name, counting)
+        monkeypatch.setattr(QueryTransaction, name, counting)
     return names
 
 
@@ -147,7 +149,7 @@ async def test_what_is_counted_while_it_goes_away_is_taken_off_again(place: Plac
     (item_id,) = await index_alone(place, ["green tea"])
 
     async with place.service.memory.tenant(place.tenant_id) as tx:
-        await postings.discount(tx, place.tenant_id, [item_id])
+        await postings.subtract_counts(tx, place.tenant_id, [item_id])
         await count(place)
         await tx.execute(postings._QUERIES["delete_documents"], tenant_id=place.tenant_id, item_ids=[item_id])
     await count(place)
@@ -159,7 +161,7 @@ async def test_messages_that_are_counted_while_their_session_goes_away_are_taken
     item_id = UUID(await place.say("green tea", session_id="s1"))
 
     async with place.service.session.tenant(place.tenant_id) as tx:
-        await postings.discount_session(tx, place.tenant_id, "s1")
+        await postings.subtract_session_counts(tx, place.tenant_id, "s1")
         await count(place)
         await tx.execute(postings._QUERIES["delete_documents"], tenant_id=place.tenant_id, item_ids=[item_id])
     await count(place)

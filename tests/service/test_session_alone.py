@@ -15,7 +15,7 @@ from fix_session_alone import Alone, session_alone
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein.session.v1 import states_pb2
-from skein_kit.ids import month_of, months_later, now
+from skein_kit.ids import add_months, month_start, now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -124,8 +124,8 @@ async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
 
     # The migration made this month and three more.
     assert (first.created_count, again.created_count, default.created_count) == (2, 0, 0)
-    assert first.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 6)
-    assert default.horizon_time.ToDatetime(UTC) == months_later(month_of(now()), 4)
+    assert first.horizon_time.ToDatetime(UTC) == add_months(month_start(now()), 6)
+    assert default.horizon_time.ToDatetime(UTC) == add_months(month_start(now()), 4)
 
 
 async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.ids import first_id, new_id, now
+from skein_kit.ids import min_id_at, new_id, now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -116,7 +116,7 @@ async def test_a_page_looks_at_no_more_than_its_window(connection: asyncpg.Conne
 
 
 async def test_every_other_read_uses_an_index(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    ids = {"from_id": first_id(AT - timedelta(days=10)), "before_id": first_id(AT)}
+    ids = {"from_id": min_id_at(AT - timedelta(days=10)), "before_id": min_id_at(AT)}
 
     for name, values, index in READ:
         needed = {key: value for key, value in ids.items() if key in QUERIES[name].parameters}

@@ -9,8 +9,8 @@ import pytest
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import self_service
-from skein_auth.accounts.self_service import OwnAccounts
-from skein_auth.attempts.model import Attempts, limits
+from skein_auth.accounts.self_service import AccountSelfService
+from skein_auth.attempts.model import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.errors import SignUpClosed, TooManyAttempts
 from skein_auth.settings import AuthSettings
@@ -47,11 +47,11 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
     known, settings = Memberships(), AuthSettings(sign_ups_most=3)
     async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
         nothing: dict[str, Any] = dict.fromkeys(("store", "sign_ins", "one_time", "audit"))
-        accounts = OwnAccounts(
+        accounts = AccountSelfService(
             **nothing,
             passwords=cast("Any", SimpleNamespace(hash=hashing)),
             memberships=cast("Any", known),
-            attempts=Attempts(AttemptStore(opened), limits(settings)),
+            attempts=AttemptLimiter(AttemptStore(opened), limits(settings)),
             sign_up_rule="invited",
         )
 

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import REGISTRY
 
 from skein_cluster import embedded
-from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.call import Call, as_current_call
 from skein_kit.database import query_observer
 from skein_kit.database.named_queries import Query
 from skein_kit.database.schema_migrations import migrate
@@ -67,7 +67,7 @@ async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_
     call = Call(path=path, metadata={"skein-request-id": "r1"}, deadline=None, peer="")
     before = counted("slow_read")
 
-    with working_for(call):
+    with as_current_call(call):
         async with opened(untouched, 0.01) as pool, pool.shared() as tx:
             await tx.rows(SLOW, said=SECRET)
 
@@ -89,7 +89,7 @@ async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase
     async with opened(untouched, 0.01) as pool, asyncio.timeout(30):
         while not lines(log):
             call = Call(path="/x", metadata={}, deadline=loop.time() + 0.1, peer="")
-            with working_for(call), pytest.raises(DeadlineExceeded):
+            with as_current_call(call), pytest.raises(DeadlineExceeded):
                 async with pool.shared() as tx:
                     await tx.rows(FOR_EVER)
 

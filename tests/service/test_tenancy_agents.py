@@ -15,7 +15,7 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.database.connection_settings import connect_keywords
+from skein_kit.database.connection_settings import connect_arguments
 
 
 def facts(**values: object) -> Struct:
@@ -223,7 +223,7 @@ async def test_an_operator_manages_the_agents_of_the_tenant_that_it_names(cluste
 async def test_sql_without_a_tenant_sees_no_rows(cluster: Cluster, tenant: Tenant, table: str) -> None:
     await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=pb.Agent(agent_id="a"), request_id="r"))
     url = cluster.postgres.url(user="postgres", database="skein")
-    connection = await asyncpg.connect(**connect_keywords(url, "skein_tenancy"))
+    connection = await asyncpg.connect(**connect_arguments(url, "skein_tenancy"))
     try:
         count = await connection.fetchval(f"SELECT count(*) FROM tenancy.{table}")  # noqa: S608 - names of ours.
     finally:

@@ -25,8 +25,8 @@ from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2
 from skein_cluster import registry
 from skein_kit.database.named_queries import Queries
 from skein_kit.settings import ProcessSettings
-from skein_worker.rounds.tenant_deletion import Clients, Deletions
-from skein_worker.system_identity import System
+from skein_worker.rounds.tenant_deletion import Clients, TenantDeletionJob
+from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -164,14 +164,14 @@ def clients_of(host: Host) -> Clients:
     )
 
 
-def system_of(host: Host) -> System:
-    return System(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), key=SYSTEM_KEY)
+def system_of(host: Host) -> SystemIdentity:
+    return SystemIdentity(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), key=SYSTEM_KEY)
 
 
 async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batch: int = 7) -> None:
     """Do the worker's job once, as a worker of its own."""
     async with hosted(cluster) as host:
-        job = Deletions(clients_of(host), system_of(host), seconds=60, batch=batch)
+        job = TenantDeletionJob(clients_of(host), system_of(host), seconds=60, batch=batch)
         assert await job.run(b"", leave_off or asyncio.Event()) == 60
 
 

@@ -19,10 +19,10 @@ from fix_issuer import issuing
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.encryption import Sealer
+from skein_auth.encryption import SecretCipher
 from skein_auth.second_factor.model import Secret, recovery_codes, recovery_hash
 from skein_auth.settings import SystemKeys
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.identity_token import Caller
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_a_stored_request_holds_no_hash_of_a_password() -> None:
     who = Caller(principal="account:1", tenant_id=None, permissions=frozenset())
     requests = [pb.StartTotpRequest(password=password, request_id="r") for password in ("one", "another", "")]
 
-    assert len({Once.of(who, request).fingerprint for request in requests}) == 1
+    assert len({IdempotencyKey.of(who, request).fingerprint for request in requests}) == 1
 
 
 async def test_the_second_factor_is_obligatory_once_it_is_confirmed(alone: Alone) -> None:
@@ -357,7 +357,7 @@ async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database
         assert (await alone.sign_in(ann.email, authenticator.code())).account.has_totp
 
     (row,) = await alone.rows("SELECT sealed_totp_secret AS sealed FROM auth.accounts")
-    assert Sealer(SystemKeys.of(newer)).open(row["sealed"], name=f"totp:{ann.account_id}")
+    assert SecretCipher(SystemKeys.of(newer)).open(row["sealed"], name=f"totp:{ann.account_id}")
 
 
 async def test_what_happens_to_second_factors_is_recorded(alone: Alone) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fix_cluster import Tenant, refused
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.text.token_estimate import tokens_of_text
+from skein_kit.text.token_estimate import estimate_tokens
 from skein_session.transcripts.window import tokens_of
 
 
@@ -137,7 +137,7 @@ async def test_the_summary_stands_for_what_is_left_out(tenant: Tenant) -> None:
     await tenant.sessions.UpdateSession(
         pb.UpdateSessionRequest(session=pb.Session(session_id="s", summary=summary), update_mask={"paths": ["summary"]})
     )
-    each, said = tokens_of(stored[0]), tokens_of_text(summary)
+    each, said = tokens_of(stored[0]), estimate_tokens(summary)
 
     whole = await window(tenant, 10 * each)
     cut = await window(tenant, 4 * each)

@@ -14,7 +14,7 @@ from fix_gateway import Gateway, gateway_before
 
 from skein.session.v1 import session_pb2
 from skein_gateway.oauth import request_handler
-from skein_kit.admission.body_memory import BodyBudget
+from skein_kit.admission.body_memory import BodyMemory
 from skein_kit.rpc import request_body
 
 if TYPE_CHECKING:
@@ -122,17 +122,17 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
+def known(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
     """Give callers with an identity a budget of 20 MiB, of which one tenant has half."""
-    budget = BodyBudget(20 * MEBIBYTE, preempt_after_seconds=0.1, wait_seconds=0.5)
-    monkeypatch.setattr(request_body, "KNOWN_BODIES", budget)
+    budget = BodyMemory(20 * MEBIBYTE, preempt_after_seconds=0.1, wait_seconds=0.5)
+    monkeypatch.setattr(request_body, "AUTHENTICATED_BODIES", budget)
     return budget
 
 
 @pytest.fixture
-def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
+def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
     """Give callers without an identity a budget of 256 KiB, of which one source has half."""
-    budget = BodyBudget(256 * 1024, preempt_after_seconds=0.1, wait_seconds=0.5)
+    budget = BodyMemory(256 * 1024, preempt_after_seconds=0.1, wait_seconds=0.5)
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     monkeypatch.setattr(request_handler, "ANONYMOUS_BODIES", budget)
     return budget
@@ -140,7 +140,7 @@ def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyBudget:
 
 @pytest.mark.parametrize(("path", "content"), [(APPEND, APPENDED), ("/mcp", RECALL)])
 async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
-    cluster: Cluster, tenant: Tenant, known: BodyBudget, path: str, content: dict[str, Any]
+    cluster: Cluster, tenant: Tenant, known: BodyMemory, path: str, content: dict[str, Any]
 ) -> None:
     async with busy_gateway(cluster, tenant) as place:
         posts = [await place.post(path, content, 3 * MEBIBYTE, key=tenant.api_key)]
@@ -163,7 +163,7 @@ async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
 
 
 async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget(
-    cluster: Cluster, tenant: Tenant, anonymous: BodyBudget
+    cluster: Cluster, tenant: Tenant, anonymous: BodyMemory
 ) -> None:
     size = 60 * 1024
     async with busy_gateway(cluster, tenant) as place:
@@ -185,7 +185,7 @@ async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget
 
 
 async def test_the_body_of_a_call_whose_time_ends_while_it_waits_is_returned_to_the_budget(
-    cluster: Cluster, tenant: Tenant, known: BodyBudget
+    cluster: Cluster, tenant: Tenant, known: BodyMemory
 ) -> None:
     async with busy_gateway(cluster, tenant) as place:
         post = await place.post(APPEND, APPENDED, MEBIBYTE, key=tenant.api_key, connect_timeout_ms="400")
@@ -197,7 +197,7 @@ async def test_the_body_of_a_call_whose_time_ends_while_it_waits_is_returned_to_
 
 
 async def test_a_body_that_is_no_message_is_returned_to_the_budget(
-    cluster: Cluster, tenant: Tenant, known: BodyBudget
+    cluster: Cluster, tenant: Tenant, known: BodyMemory
 ) -> None:
     async with busy_gateway(cluster, tenant) as place:
         post = await place.post(APPEND, {"no_field": 1}, MEBIBYTE, key=tenant.api_key)
@@ -210,7 +210,7 @@ async def test_a_body_that_is_no_message_is_returned_to_the_budget(
     assert known.used_bytes == 0
 
 
-async def test_a_form_counts_until_its_call_ends(cluster: Cluster, anonymous: BodyBudget) -> None:
+async def test_a_form_counts_until_its_call_ends(cluster: Cluster, anonymous: BodyMemory) -> None:
     body = b"grant_type=refresh_token&refresh_token=none&client_id=" + str(uuid.uuid4()).encode()
     host, _, port = cluster.addresses["http"].partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))

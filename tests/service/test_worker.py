@@ -13,11 +13,11 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster import registry
-from skein_kit.host.process import running
-from skein_kit.ids import month_of, months_later, now
+from skein_kit.host.process import run_services
+from skein_kit.ids import add_months, month_start, now
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.metrics import READY
-from skein_worker.job_queue.job_queue import Job, Queue
+from skein_worker.job_queue.job_queue import Job, JobQueue
 from skein_worker.rounds.jobs import ONCE, UPKEEP
 from skein_worker.service import SERVICE
 
@@ -85,7 +85,7 @@ async def test_a_large_batch_of_messages_is_found_by_meaning_soon(diligent: Clus
 async def test_upkeep_makes_a_missing_month_and_running_it_again_changes_nothing(
     cluster: Cluster, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    month = months_later(month_of(now()), 3)
+    month = add_months(month_start(now()), 3)
     # What the worker does at its start may be still to come.
     await do_upkeep(cluster, connection)
     for table in PARTITIONED:
@@ -106,7 +106,7 @@ async def test_a_second_worker_joins_without_doubling_what_stands(
     values = {**cluster.environment, "SKEIN_DATABASE_URL": database_url(cluster)}
     host = registry.host_of(ProcessSettings.read(values), values)
     host.addresses.update({**cluster.addresses, "worker": "127.0.0.1:0"})
-    async with running([SERVICE], host) as second:
+    async with run_services([SERVICE], host) as second:
         await second.wait_ready(DEADLINE_SECONDS)
 
     rows = await connection.fetch(
@@ -248,12 +248,12 @@ def database_url(cluster: Cluster, database: str = "skein") -> str:
     return cluster.postgres.url(user="postgres", database=database)
 
 
-def queue_of(cluster: Cluster, database: str = "skein") -> Queue:
+def queue_of(cluster: Cluster, database: str = "skein") -> JobQueue:
     """Open another queue on the cluster's tables; it takes only jobs of names that it knows."""
-    return Queue(database_url(cluster, database), poll_seconds=0.2, silence_seconds=60, stop_seconds=30)
+    return JobQueue(database_url(cluster, database), poll_seconds=0.2, silence_seconds=60, stop_seconds=30)
 
 
-async def connected(queue: Queue) -> None:
+async def connected(queue: JobQueue) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not await queue.is_connected():
             await asyncio.sleep(0)

@@ -18,11 +18,11 @@ from prometheus_client import REGISTRY
 from skein_cluster import embedded, registry
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import programs
-from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.schema_migrations import OWNER, migrate
 from skein_kit.database.transactions import Database
 from skein_worker.job_queue.store import Store
-from skein_worker.measure.measurements import Measuring
+from skein_worker.measure.measurements import ServerMeasurements
 
 PATIENCE_SECONDS = 60.0
 ARCHIVED = {
@@ -41,7 +41,7 @@ class Measured:
     server: embedded.Server
     url: str
     superuser: asyncpg.Connection[asyncpg.Record]
-    measuring: Measuring
+    measuring: ServerMeasurements
 
     async def value(self, name: str, **labels: str) -> float | None:
         """Measure, and return what is shown."""
@@ -70,7 +70,7 @@ async def measured() -> AsyncIterator[Measured]:
             await migrate(url, registry.migrations(), registry.WITH_DATABASE)
             superuser = await asyncpg.connect(url)
             async with Database.open(url, service="worker", size=2, timeout=30.0) as database:
-                yield Measured(server, url, superuser, Measuring(Store(database), seconds=15.0))
+                yield Measured(server, url, superuser, ServerMeasurements(Store(database), seconds=15.0))
             await superuser.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -111,7 +111,7 @@ async def test_used_up_transaction_ids_are_a_share_of_all(measured: Measured) ->
 async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it_holds_up_the_event_log(
     measured: Measured,
 ) -> None:
-    other = await asyncpg.connect(**connect_keywords(measured.url, role_of("memory")))
+    other = await asyncpg.connect(**connect_arguments(measured.url, database_role("memory")))
     try:
         await other.execute("BEGIN; SELECT 1")
         reading = await measured.value("skein_database_oldest_transaction_seconds")
@@ -134,7 +134,7 @@ async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it
 
 
 async def test_the_worker_itself_sees_nobody_s_statements(measured: Measured) -> None:
-    worker = await asyncpg.connect(measured.server.url(user=role_of("worker"), database="skein"))
+    worker = await asyncpg.connect(measured.server.url(user=database_role("worker"), database="skein"))
     try:
         rows = await worker.fetch("SELECT query FROM pg_stat_activity WHERE usename = 'postgres'")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):

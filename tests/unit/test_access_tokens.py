@@ -13,7 +13,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from skein_auth.signing.access_tokens import AccessTokens, Bearer
+from skein_auth.signing.access_tokens import AccessTokens, TokenSubject
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
 
@@ -45,12 +45,12 @@ class OneKey:
 
 
 TOKENS = AccessTokens(OneKey(KEY), lambda: ISSUER, ("https://tools.example",))
-PERSON = Bearer(
+PERSON = TokenSubject(
     subject=UUID(int=1), client_id="app", tenant_id=UUID(int=2), sign_in_id=UUID(int=3), auth_time=AT - HOUR
 )
 
 
-async def signed(bearer: Bearer = PERSON, *, resources: tuple[str, ...] = (ISSUER,)) -> str:
+async def signed(bearer: TokenSubject = PERSON, *, resources: tuple[str, ...] = (ISSUER,)) -> str:
     text, _ = await TOKENS.sign(bearer, scopes={"openid", "memory.read"}, resources=resources, at=AT, until=AT + HOUR)
     return text
 
@@ -97,7 +97,7 @@ async def test_a_token_says_what_rfc_9068_wants() -> None:
 
 
 async def test_an_account_s_own_token_names_no_application_and_no_tenant() -> None:
-    found = await TOKENS.verify(await signed(Bearer(subject=UUID(int=1), sign_in_id=UUID(int=3))), "", AT)
+    found = await TOKENS.verify(await signed(TokenSubject(subject=UUID(int=1), sign_in_id=UUID(int=3))), "", AT)
 
     assert (found.client_id, found.tenant_id) == ("", NO_TENANT)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_memory.graph.activation import CARRIED, activated
+from skein_memory.graph.activation import RELATION_FACTORS, spread_activation
 
 Links = list[tuple[int, int, str, float]]
 
@@ -18,12 +18,12 @@ def links(relations: list[str]) -> st.SearchStrategy[Links]:
     return st.lists(one.filter(lambda link: link[0] != link[1]), max_size=30)
 
 
-ANY = links([*CARRIED, "a relation of the tenant's own"])
-POSITIVE = links([relation for relation, carried in CARRIED.items() if carried > 0])
+ANY = links([*RELATION_FACTORS, "a relation of the tenant's own"])
+POSITIVE = links([relation for relation, carried in RELATION_FACTORS.items() if carried > 0])
 
 
 def test_a_hop_multiplies_by_relation_weight_and_damping_and_a_further_one_fades() -> None:
-    found = activated({1: 1.0}, [(1, 2, "supports", 0.5), (2, 3, "causes", 1.0)], hops=2)
+    found = spread_activation({1: 1.0}, [(1, 2, "supports", 0.5), (2, 3, "causes", 1.0)], hops=2)
 
     first = 0.88 * 0.5 * 0.74
     assert found == {1: 1.0, 2: round(first, 6), 3: round(first * 0.82 * 0.74 * 0.78, 6)}
@@ -32,18 +32,18 @@ def test_a_hop_multiplies_by_relation_weight_and_damping_and_a_further_one_fades
 def test_it_goes_as_far_as_its_hops() -> None:
     chain = [(node, node + 1, "related", 1.0) for node in range(6)]
 
-    assert set(activated({0: 1.0}, chain, hops=3)) == {0, 1, 2, 3}
-    assert set(activated({0: 1.0}, chain, hops=0)) == {0}
+    assert set(spread_activation({0: 1.0}, chain, hops=3)) == {0, 1, 2, 3}
+    assert set(spread_activation({0: 1.0}, chain, hops=0)) == {0}
 
 
 def test_a_relation_of_the_tenant_s_own_carries_what_related_does() -> None:
-    assert activated({1: 1.0}, [(1, 2, "mentors", 1.0)], hops=1) == activated(
+    assert spread_activation({1: 1.0}, [(1, 2, "mentors", 1.0)], hops=1) == spread_activation(
         {1: 1.0}, [(1, 2, "related", 1.0)], hops=1
     )
 
 
 def test_what_is_contradicted_is_inhibited_and_passes_nothing_on() -> None:
-    found = activated({1: 1.0}, [(1, 2, "contradicts", 1.0), (2, 3, "supports", 1.0)], hops=2)
+    found = spread_activation({1: 1.0}, [(1, 2, "contradicts", 1.0), (2, 3, "supports", 1.0)], hops=2)
 
     assert found == {1: 1.0, 2: round(-0.75 * 0.74, 6)}
 
@@ -51,23 +51,23 @@ def test_what_is_contradicted_is_inhibited_and_passes_nothing_on() -> None:
 def test_nothing_flows_straight_back() -> None:
     both_ways = [(1, 2, "supports", 1.0), (2, 1, "supports", 1.0)]
 
-    assert activated({1: 0.5}, both_ways, hops=4)[1] == 0.5
+    assert spread_activation({1: 0.5}, both_ways, hops=4)[1] == 0.5
 
 
 def test_what_several_say_adds_up() -> None:
-    one = activated({1: 0.4}, [(1, 3, "related", 1.0)], hops=1)[3]
+    one = spread_activation({1: 0.4}, [(1, 3, "related", 1.0)], hops=1)[3]
 
-    both = activated({1: 0.4, 2: 0.4}, [(1, 3, "related", 1.0), (2, 3, "related", 1.0)], hops=1)[3]
+    both = spread_activation({1: 0.4, 2: 0.4}, [(1, 3, "related", 1.0), (2, 3, "related", 1.0)], hops=1)[3]
 
     assert both == pytest.approx(2 * one, abs=1e-5)
 
 
 @given(seeds=SEEDS, links=ANY, hops=st.integers(min_value=0, max_value=4))
 def test_activation_is_bounded_and_always_the_same(seeds: dict[int, float], links: Links, hops: int) -> None:
-    found = activated(seeds, links, hops=hops)
+    found = spread_activation(seeds, links, hops=hops)
 
     assert all(-1 <= value <= 1 for value in found.values())
-    assert activated(seeds, links, hops=hops) == found
+    assert spread_activation(seeds, links, hops=hops) == found
     assert found.keys() >= seeds.keys()
 
 
@@ -78,13 +78,13 @@ def test_a_stronger_seed_makes_nothing_less_active_where_no_link_contradicts(
     node, strength = more
     stronger = {**seeds, node: max(strength, seeds.get(node, 0.0))}
 
-    before, after = activated(seeds, links, hops=hops), activated(stronger, links, hops=hops)
+    before, after = spread_activation(seeds, links, hops=hops), spread_activation(stronger, links, hops=hops)
 
     assert all(after[reached] >= value - 1e-5 for reached, value in before.items())
 
 
 @given(seeds=SEEDS, links=ANY, hops=st.integers(min_value=1, max_value=4))
 def test_seeds_without_strength_activate_nothing(seeds: dict[int, float], links: Links, hops: int) -> None:
-    found = activated(dict.fromkeys(seeds, 0.0), links, hops=hops)
+    found = spread_activation(dict.fromkeys(seeds, 0.0), links, hops=hops)
 
     assert set(found.values()) == {0.0}

@@ -7,105 +7,105 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_auth.api_keys.model import PREFIX, Key
+from skein_auth.api_keys.model import PREFIX, ApiKeyToken
 from skein_kit.database.transactions import NO_TENANT
 
 TENANT = uuid.UUID("01a1fc11-c5a3-7be6-ab82-eb8af43be1c4")
 KEY_ID = uuid.UUID("01a1fc11-c5aa-7fac-9c12-d766ff7582c6")
 
-keys = st.builds(Key, st.just(PREFIX), st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
+keys = st.builds(ApiKeyToken, st.just(PREFIX), st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
 
 
 @given(keys)
-def test_a_key_is_read_as_it_was_written(key: Key) -> None:
-    assert Key.parse(key.text()) == key
+def test_a_key_is_read_as_it_was_written(key: ApiKeyToken) -> None:
+    assert ApiKeyToken.parse(key.text()) == key
 
 
 @given(keys, st.data())
-def test_no_single_wrong_character_is_accepted(key: Key, data: st.DataObject) -> None:
+def test_no_single_wrong_character_is_accepted(key: ApiKeyToken, data: st.DataObject) -> None:
     text = key.text()
     place = data.draw(st.integers(0, len(text) - 1))
     wrong = data.draw(st.one_of(st.sampled_from(string.printable), st.characters()).filter(lambda c: c != text[place]))
 
-    assert Key.parse(text[:place] + wrong + text[place + 1 :]) is None
+    assert ApiKeyToken.parse(text[:place] + wrong + text[place + 1 :]) is None
 
 
 @given(keys, st.data())
-def test_no_swapped_neighbours_are_accepted(key: Key, data: st.DataObject) -> None:
+def test_no_swapped_neighbours_are_accepted(key: ApiKeyToken, data: st.DataObject) -> None:
     text = key.text()
     place = data.draw(st.integers(0, len(text) - 2))
     swapped = text[:place] + text[place + 1] + text[place] + text[place + 2 :]
 
-    assert swapped == text or Key.parse(swapped) is None
+    assert swapped == text or ApiKeyToken.parse(swapped) is None
 
 
 @given(keys, st.integers(0, 114))
-def test_a_key_that_was_cut_off_is_not_accepted(key: Key, length: int) -> None:
-    assert Key.parse(key.text()[:length]) is None
+def test_a_key_that_was_cut_off_is_not_accepted(key: ApiKeyToken, length: int) -> None:
+    assert ApiKeyToken.parse(key.text()[:length]) is None
 
 
 @given(st.text())
 def test_other_texts_are_no_keys(text: str) -> None:
-    assert Key.parse(text) is None
-    assert Key.parse("skein_" + text) is None
+    assert ApiKeyToken.parse(text) is None
+    assert ApiKeyToken.parse("skein_" + text) is None
 
 
 def test_upper_case_is_another_text() -> None:
-    text = Key.new(TENANT, KEY_ID).text()
+    text = ApiKeyToken.new(TENANT, KEY_ID).text()
 
-    assert Key.parse(text.upper()) is None
-    assert Key.parse("skein_" + text.removeprefix("skein_").upper()) is None
+    assert ApiKeyToken.parse(text.upper()) is None
+    assert ApiKeyToken.parse("skein_" + text.removeprefix("skein_").upper()) is None
 
 
 def test_a_key_proves_itself_to_its_own_hash_alone() -> None:
-    key, other = Key.new(TENANT, KEY_ID), Key.new(TENANT, KEY_ID)
+    key, other = ApiKeyToken.new(TENANT, KEY_ID), ApiKeyToken.new(TENANT, KEY_ID)
 
     assert key.proves(key.secret_hash())
     assert not other.proves(key.secret_hash())
 
 
 def test_a_key_of_no_tenant_is_the_operators() -> None:
-    assert Key.new(NO_TENANT, KEY_ID).is_operators
-    assert not Key.new(TENANT, KEY_ID).is_operators
+    assert ApiKeyToken.new(NO_TENANT, KEY_ID).is_operators
+    assert not ApiKeyToken.new(TENANT, KEY_ID).is_operators
 
 
 def test_a_key_that_is_shown_by_accident_shows_no_secret() -> None:
-    key = Key.new(TENANT, KEY_ID)
+    key = ApiKeyToken.new(TENANT, KEY_ID)
 
     assert key.secret.hex() not in repr(key)
     assert repr(key.secret) not in repr(key)
 
 
-checked_keys = st.builds(Key.new, st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
+checked_keys = st.builds(ApiKeyToken.new, st.uuids(), st.uuids(), st.binary(min_size=32, max_size=32))
 
 
 @given(checked_keys)
-def test_a_key_with_check_digits_is_read_as_it_was_written(key: Key) -> None:
-    assert Key.parse(key.text()) == key
+def test_a_key_with_check_digits_is_read_as_it_was_written(key: ApiKeyToken) -> None:
+    assert ApiKeyToken.parse(key.text()) == key
 
 
 @given(checked_keys, st.data())
-def test_no_single_wrong_character_is_accepted_with_check_digits(key: Key, data: st.DataObject) -> None:
+def test_no_single_wrong_character_is_accepted_with_check_digits(key: ApiKeyToken, data: st.DataObject) -> None:
     text = key.text()
     place = data.draw(st.integers(0, len(text) - 1))
     wrong = data.draw(st.one_of(st.sampled_from(string.printable), st.characters()).filter(lambda c: c != text[place]))
 
-    assert Key.parse(text[:place] + wrong + text[place + 1 :]) is None
+    assert ApiKeyToken.parse(text[:place] + wrong + text[place + 1 :]) is None
 
 
 @given(checked_keys, st.integers(0, 133))
-def test_a_key_with_check_digits_that_was_cut_off_is_not_accepted(key: Key, length: int) -> None:
-    assert Key.parse(key.text()[:length]) is None
+def test_a_key_with_check_digits_that_was_cut_off_is_not_accepted(key: ApiKeyToken, length: int) -> None:
+    assert ApiKeyToken.parse(key.text()[:length]) is None
 
 
 def test_check_digits_are_of_one_key_one_kind_and_one_secret() -> None:
     ours, other = b"o" * 32, b"t" * 32
-    key = Key.new(TENANT, KEY_ID, ours)
+    key = ApiKeyToken.new(TENANT, KEY_ID, ours)
 
     assert key.has_check_digits_of([other, ours])
     assert not key.has_check_digits_of([other])
     assert not key.has_check_digits_of([])
-    assert not Key.new(TENANT, KEY_ID).has_check_digits_of([ours])
+    assert not ApiKeyToken.new(TENANT, KEY_ID).has_check_digits_of([ours])
     assert not replace(key, secret=bytes(32)).has_check_digits_of([ours])
     assert not replace(key, tenant_id=KEY_ID).has_check_digits_of([ours])
     assert not replace(key, token_id=TENANT).has_check_digits_of([ours])

@@ -9,19 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_auth import permissions
-from skein_auth.api_keys.model import Key
-from skein_auth.encryption import SealBroken, Sealer
-from skein_auth.exchange.authenticator import NOBODY, Stored
+from skein_auth.api_keys.model import ApiKeyToken
+from skein_auth.encryption import DecryptionError, SecretCipher
+from skein_auth.exchange.authenticator import UNKNOWN_API_KEY, StoredApiKey
 from skein_auth.settings import AuthSettings, SystemKeys
-from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionWidened
+from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionEscalation
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.settings import SettingInvalid
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SOON = timedelta(seconds=1)
-KEY = Key.new(uuid.uuid4(), uuid.uuid4())
-GOOD = Stored(secret_hash=KEY.secret_hash(), permissions=frozenset({"memory.read"}), expire_time=None, revoke_time=None)
+KEY = ApiKeyToken.new(uuid.uuid4(), uuid.uuid4())
+GOOD = StoredApiKey(
+    secret_hash=KEY.secret_hash(), permissions=frozenset({"memory.read"}), expire_time=None, revoke_time=None
+)
 
 
 def creator(*allowed: str, agent_id: str = "") -> Caller:
@@ -33,7 +35,7 @@ def creator(*allowed: str, agent_id: str = "") -> Caller:
 
 @given(st.sets(st.sampled_from(sorted(OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS))))
 def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenant(allowed: set[str]) -> None:
-    assert set(permissions.granted([], creator(*allowed))) == allowed & TENANT_PERMISSIONS
+    assert set(permissions.permissions_to_grant([], creator(*allowed))) == allowed & TENANT_PERMISSIONS
 
 
 @given(
@@ -42,26 +44,28 @@ def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenan
 )
 def test_no_key_carries_more_than_its_creator_has(asked: set[str], allowed: set[str]) -> None:
     if asked <= allowed:
-        assert permissions.granted(sorted(asked), creator(*allowed)) == sorted(asked)
+        assert permissions.permissions_to_grant(sorted(asked), creator(*allowed)) == sorted(asked)
     else:
-        with pytest.raises(PermissionWidened):
-            permissions.granted(sorted(asked), creator(*allowed))
+        with pytest.raises(PermissionEscalation):
+            permissions.permissions_to_grant(sorted(asked), creator(*allowed))
 
 
 @pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])
 def test_what_no_tenants_key_can_carry_is_refused_by_its_place(permission: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
-        permissions.granted(["memory.read", permission], creator(*OPERATOR_PERMISSIONS, *SYSTEM_PERMISSIONS))
+        permissions.permissions_to_grant(
+            ["memory.read", permission], creator(*OPERATOR_PERMISSIONS, *SYSTEM_PERMISSIONS)
+        )
 
     assert [field for field, _ in caught.value.violations] == ["permissions[1]"]
 
 
 def test_who_acts_as_an_agent_makes_keys_for_that_agent_alone() -> None:
-    assert permissions.agent("voice", creator()) == "voice"
-    assert permissions.agent("", creator(agent_id="voice")) == "voice"
-    assert permissions.agent("voice", creator(agent_id="voice")) == "voice"
-    with pytest.raises(PermissionWidened):
-        permissions.agent("planner", creator(agent_id="voice"))
+    assert permissions.agent_to_grant("voice", creator()) == "voice"
+    assert permissions.agent_to_grant("", creator(agent_id="voice")) == "voice"
+    assert permissions.agent_to_grant("voice", creator(agent_id="voice")) == "voice"
+    with pytest.raises(PermissionEscalation):
+        permissions.agent_to_grant("planner", creator(agent_id="voice"))
 
 
 # Judging a presented key
@@ -73,7 +77,7 @@ def test_a_good_key_is_accepted() -> None:
 
 def test_a_key_that_is_not_there_is_refused_like_a_wrong_one() -> None:
     with pytest.raises(CredentialInvalid):
-        NOBODY.judge(KEY, NOW)
+        UNKNOWN_API_KEY.judge(KEY, NOW)
 
 
 def test_a_key_is_good_until_it_expires() -> None:
@@ -103,37 +107,37 @@ def test_a_revoked_key_is_invalid_even_after_its_end() -> None:
 
 @given(st.binary(max_size=500), st.text())
 def test_what_is_sealed_opens_under_its_name_alone(secret: bytes, name: str) -> None:
-    sealer = Sealer(SystemKeys.of("k" * 32))
+    sealer = SecretCipher(SystemKeys.of("k" * 32))
 
     sealed = sealer.seal(secret, name=name)
 
     assert sealer.open(sealed, name=name) == secret
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionError):
         sealer.open(sealed, name=name + "x")
 
 
 @given(st.binary(min_size=1, max_size=100), st.data())
 def test_sealed_bytes_notice_every_change(secret: bytes, data: st.DataObject) -> None:
-    sealer = Sealer(SystemKeys.of("k" * 32))
+    sealer = SecretCipher(SystemKeys.of("k" * 32))
     sealed = bytearray(sealer.seal(secret, name="n"))
     place = data.draw(st.integers(0, len(sealed) - 1))
     sealed[place] ^= data.draw(st.integers(1, 255))
 
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionError):
         sealer.open(bytes(sealed), name="n")
 
 
 def test_the_same_secret_is_never_sealed_the_same_way() -> None:
-    sealer = Sealer(SystemKeys.of("k" * 32))
+    sealer = SecretCipher(SystemKeys.of("k" * 32))
 
     assert sealer.seal(b"secret", name="n") != sealer.seal(b"secret", name="n")
 
 
 def test_the_system_key_before_still_opens_and_no_longer_seals() -> None:
-    old, new = Sealer(SystemKeys.of("o" * 32)), Sealer(SystemKeys.of("n" * 32, "o" * 32))
+    old, new = SecretCipher(SystemKeys.of("o" * 32)), SecretCipher(SystemKeys.of("n" * 32, "o" * 32))
 
     assert new.open(old.seal(b"secret", name="n"), name="n") == b"secret"
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionError):
         old.open(new.seal(b"secret", name="n"), name="n")
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from joserfc.jwk import OKPKey
 
-from skein_auth.signing.identity_cache import LEAST_SECONDS, Signed
+from skein_auth.signing.identity_cache import LEAST_SECONDS, IdentityCache
 from skein_kit.identity.identity_token import LIFETIME_SECONDS, Caller
 
 AT = 1_800_000_000.0
@@ -22,7 +22,7 @@ CALLER = Caller(principal="api_key:x", tenant_id=uuid4(), permissions=frozenset(
 
 
 def test_the_same_caller_gets_the_same_token_for_half_its_life() -> None:
-    signed = Signed()
+    signed = IdentityCache()
     first, ends = signed.of(CALLER, key=KEY, at=AT)
 
     last = AT + LIFETIME_SECONDS - LEAST_SECONDS
@@ -35,7 +35,7 @@ def test_the_same_caller_gets_the_same_token_for_half_its_life() -> None:
 
 
 def test_whatever_a_token_says_makes_it_another() -> None:
-    signed = Signed()
+    signed = IdentityCache()
     others = [
         signed.of(CALLER, key=KEY, at=AT),
         signed.of(replace(CALLER, permissions=frozenset()), key=KEY, at=AT),
@@ -49,7 +49,7 @@ def test_whatever_a_token_says_makes_it_another() -> None:
 
 
 def test_a_credential_that_ends_soon_ends_its_tokens() -> None:
-    signed = Signed()
+    signed = IdentityCache()
 
     _, ends = signed.of(CALLER, key=KEY, at=AT, until=AT + 10)
 
@@ -57,7 +57,7 @@ def test_a_credential_that_ends_soon_ends_its_tokens() -> None:
 
 
 def test_a_clock_that_was_set_back_makes_a_new_token() -> None:
-    signed = Signed()
+    signed = IdentityCache()
     first, _ = signed.of(CALLER, key=KEY, at=AT + 100)
 
     again, ends = signed.of(CALLER, key=KEY, at=AT)

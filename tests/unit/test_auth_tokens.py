@@ -10,7 +10,7 @@ import pytest
 from joserfc.jwk import OKPKey
 
 from skein_kit.errors import CredentialExpired, CredentialInvalid, DatabaseUnavailable
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 
 CALLER = Caller(principal="api_key:1", tenant_id=uuid.uuid4(), permissions=frozenset({"memory.read"}), agent_id="voice")
 
@@ -38,17 +38,19 @@ class Auth:
 
 async def test_a_token_says_who_calls() -> None:
     key, now = new_key("k"), time.time()
-    token, ends = sign(CALLER, key=key, at=now)
+    token, ends = sign_identity_token(CALLER, key=key, at=now)
 
-    assert await TokenVerifier(Auth(key).fetch).verify(token) == CALLER
+    assert await IdentityTokenVerifier(Auth(key).fetch).verify(token) == CALLER
     assert 59 <= ends - now <= 60
 
 
 async def test_calls_that_come_together_share_one_fetch_of_the_keys() -> None:
     key = new_key("k")
     auth = Auth(key)
-    verifier = TokenVerifier(auth.fetch)
-    tokens = [sign(dataclasses.replace(CALLER, agent_id=str(n)), key=key, at=time.time())[0] for n in range(10)]
+    verifier = IdentityTokenVerifier(auth.fetch)
+    tokens = [
+        sign_identity_token(dataclasses.replace(CALLER, agent_id=str(n)), key=key, at=time.time())[0] for n in range(10)
+    ]
 
     callers = await asyncio.gather(*(verifier.verify(token) for token in tokens))
 
@@ -58,18 +60,21 @@ async def test_calls_that_come_together_share_one_fetch_of_the_keys() -> None:
 
 async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None:
     auth = Auth(new_key("first"))
-    verifier = TokenVerifier(auth.fetch)
-    await verifier.verify(sign(CALLER, key=auth.keys[0], at=time.time())[0])
+    verifier = IdentityTokenVerifier(auth.fetch)
+    await verifier.verify(sign_identity_token(CALLER, key=auth.keys[0], at=time.time())[0])
     auth.keys.append(new_key("second"))
 
-    assert await verifier.verify(sign(CALLER, key=auth.keys[1], at=time.time())[0]) == CALLER
+    assert await verifier.verify(sign_identity_token(CALLER, key=auth.keys[1], at=time.time())[0]) == CALLER
 
 
 async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
     """A signing key that leaked is rotated away: what it signs must not pass where nobody asks for another key."""
     auth = Auth(new_key("leaked"))
-    verifier = TokenVerifier(auth.fetch, believed_seconds=0.0)
-    forged = [sign(dataclasses.replace(CALLER, agent_id=str(n)), key=auth.keys[0], at=time.time())[0] for n in range(2)]
+    verifier = IdentityTokenVerifier(auth.fetch, believed_seconds=0.0)
+    forged = [
+        sign_identity_token(dataclasses.replace(CALLER, agent_id=str(n)), key=auth.keys[0], at=time.time())[0]
+        for n in range(2)
+    ]
     await verifier.verify(forged[0])
     auth.keys = [new_key("new")]
 
@@ -81,8 +86,8 @@ async def test_while_auth_does_not_answer_nobody_is_called_invalid() -> None:
     key = new_key("k")
     auth = Auth(key)
     auth.answers = False
-    verifier = TokenVerifier(auth.fetch)
-    token, _ = sign(CALLER, key=key, at=time.time())
+    verifier = IdentityTokenVerifier(auth.fetch)
+    token, _ = sign_identity_token(CALLER, key=key, at=time.time())
 
     results = await asyncio.gather(*(verifier.verify(token) for _ in range(3)), return_exceptions=True)
     auth.answers = True
@@ -92,22 +97,22 @@ async def test_while_auth_does_not_answer_nobody_is_called_invalid() -> None:
 
 
 async def test_a_token_of_a_key_that_auth_does_not_have_is_invalid() -> None:
-    token, _ = sign(CALLER, key=new_key("k"), at=time.time())
+    token, _ = sign_identity_token(CALLER, key=new_key("k"), at=time.time())
 
     for known in (new_key("k"), new_key("other")):
         with pytest.raises(CredentialInvalid):
-            await TokenVerifier(Auth(known).fetch).verify(token)
+            await IdentityTokenVerifier(Auth(known).fetch).verify(token)
 
 
 async def test_a_token_past_its_end_is_expired() -> None:
     key = new_key("k")
-    token, _ = sign(CALLER, key=key, at=time.time() - 120)
+    token, _ = sign_identity_token(CALLER, key=key, at=time.time() - 120)
 
     with pytest.raises(CredentialExpired):
-        await TokenVerifier(Auth(key).fetch).verify(token)
+        await IdentityTokenVerifier(Auth(key).fetch).verify(token)
 
 
 def test_no_token_outlives_the_credential_that_it_stands_for() -> None:
-    _, ends = sign(CALLER, key=new_key("k"), at=1000.5, until=1010.9)
+    _, ends = sign_identity_token(CALLER, key=new_key("k"), at=1000.5, until=1010.9)
 
     assert ends == 1010

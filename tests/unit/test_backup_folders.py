@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from skein_cluster.backup import cold_storage, retention, selection
-from skein_cluster.backup.repository import Backup, Folder
-from skein_cluster.backup.source import source
-from skein_cluster.backup.wal_archive import Archive
-from skein_cluster.cli.exit_codes import Failure
+from skein_cluster.backup.repository import Backup, BackupRepository
+from skein_cluster.backup.source import open_source
+from skein_cluster.backup.wal_archive import WalArchive
+from skein_cluster.cli.exit_codes import CommandError
 
 SEGMENT_BYTES = 1 << 24
 MORNING = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -28,24 +28,24 @@ def name(timeline: int, segment: int) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    found = Folder(tmp_path / "backups")
+def folder(tmp_path: Path) -> BackupRepository:
+    found = BackupRepository(tmp_path / "backups")
     found.make()
     found.wal.mkdir()
     return found
 
 
-def add_log(folder: Folder, timeline: int, *segments: int) -> None:
+def add_log(folder: BackupRepository, timeline: int, *segments: int) -> None:
     for segment in segments:
         (folder.wal / f"{name(timeline, segment)}.gz").write_bytes(gzip.compress(b""))
 
 
-def add_history(folder: Folder, timeline: int, *branches: tuple[int, str]) -> None:
+def add_history(folder: BackupRepository, timeline: int, *branches: tuple[int, str]) -> None:
     lines = "".join(f"{parent}\t{until}\tno recovery target specified\n" for parent, until in branches)
     (folder.wal / f"{timeline:08X}.history.gz").write_bytes(gzip.compress(lines.encode()))
 
 
-def add_backup(folder: Folder, backup_id: str, *, hours: int, segment: int, timeline: int = 1) -> Backup:
+def add_backup(folder: BackupRepository, backup_id: str, *, hours: int, segment: int, timeline: int = 1) -> Backup:
     """Describe a backup that was made within one segment."""
     at = MORNING + timedelta(hours=hours)
     backup = Backup(
@@ -73,38 +73,38 @@ def add_backup(folder: Folder, backup_id: str, *, hours: int, segment: int, time
     return backup
 
 
-def numbers(folder: Folder, backup: Backup, timeline: int) -> list[tuple[int, int]]:
-    stretch = Archive(folder, SEGMENT_BYTES).stretch(backup, timeline)
+def numbers(folder: BackupRepository, backup: Backup, timeline: int) -> list[tuple[int, int]]:
+    stretch = WalArchive(folder, SEGMENT_BYTES).stretch(backup, timeline)
     return sorted((segment.timeline, segment.number) for segment in stretch.files)
 
 
-def test_what_a_timeline_did_after_another_left_it_is_none_of_the_other_s(folder: Folder) -> None:
+def test_what_a_timeline_did_after_another_left_it_is_none_of_the_other_s(folder: BackupRepository) -> None:
     backup = add_backup(folder, "first", hours=0, segment=2)
     add_log(folder, 1, 2, 3, 4, 5, 6, 7, 8)
     add_log(folder, 2, 4, 5)
     add_history(folder, 2, (1, place(4, 0.5)))
 
     along = numbers(folder, backup, 2)
-    stretch = Archive(folder, SEGMENT_BYTES).stretch(backup, 2)
+    stretch = WalArchive(folder, SEGMENT_BYTES).stretch(backup, 2)
 
     assert along == [(1, 2), (1, 3), (2, 4), (2, 5)]
     assert (stretch.missing, stretch.end) == ([], 5)
     assert [number for _, number in numbers(folder, backup, 1)] == [2, 3, 4, 5, 6, 7, 8]
 
 
-def test_a_gap_is_not_filled_with_another_timeline_s_segments(folder: Folder) -> None:
+def test_a_gap_is_not_filled_with_another_timeline_s_segments(folder: BackupRepository) -> None:
     backup = add_backup(folder, "first", hours=0, segment=2)
     add_log(folder, 1, 2, 3, 4, 5, 6, 7)
     add_log(folder, 2, 4, 6, 7)
     add_history(folder, 2, (1, place(4)))
 
-    stretch = Archive(folder, SEGMENT_BYTES).stretch(backup, 2)
+    stretch = WalArchive(folder, SEGMENT_BYTES).stretch(backup, 2)
 
     assert [segment.number for segment in stretch.files] == [2, 3, 4]
     assert (stretch.missing, stretch.end) == ([name(2, 5)], 7)
 
 
-def test_pruning_keeps_the_log_of_a_newer_backup_that_begins_earlier(folder: Folder) -> None:
+def test_pruning_keeps_the_log_of_a_newer_backup_that_begins_earlier(folder: BackupRepository) -> None:
     """After a restore to an earlier moment the log goes on from there, on a timeline of its own."""
     add_backup(folder, "pruned", hours=0, segment=2)
     add_backup(folder, "before the restore", hours=1, segment=9)
@@ -120,7 +120,7 @@ def test_pruning_keeps_the_log_of_a_newer_backup_that_begins_earlier(folder: Fol
     assert not (folder.wal / f"{name(1, 4)}.gz").exists()
 
 
-def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: Folder) -> None:
+def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: BackupRepository) -> None:
     add_backup(folder, "kept", hours=0, segment=5)
     add_log(folder, 1, 4, 5)
     notes = [
@@ -134,32 +134,32 @@ def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: Folder)
     assert [note.exists() for note in notes] == [False, False, True, True]
 
 
-async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(folder: Folder) -> None:
+async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(folder: BackupRepository) -> None:
     early = add_backup(folder, "early", hours=0, segment=2)
     late = add_backup(folder, "late", hours=2, segment=9)
     again = add_backup(folder, "again", hours=4, segment=5, timeline=2)
     add_log(folder, 1, *range(2, 12))
     add_log(folder, 2, 4, 5, 6)
     add_history(folder, 2, (1, place(4, 0.5)))
-    log, every = Archive(folder, SEGMENT_BYTES), [early, late, again]
+    log, every = WalArchive(folder, SEGMENT_BYTES), [early, late, again]
 
-    assert selection.newest(log, every, 1, None) == late
-    assert selection.newest(log, every, 2, None) == again
+    assert selection.newest_backup(log, every, 1, None) == late
+    assert selection.newest_backup(log, every, 2, None) == again
     # Of before this moment is the late one too, and it does not lead there.
-    assert selection.newest(log, every, 2, MORNING + timedelta(hours=3)) == early
-    with pytest.raises(Failure, match="Nothing leads to timeline 3; there are 1, 2"):
-        await selection.timeline(log, every, 3)
+    assert selection.newest_backup(log, every, 2, MORNING + timedelta(hours=3)) == early
+    with pytest.raises(CommandError, match="Nothing leads to timeline 3; there are 1, 2"):
+        await selection.choose_timeline(log, every, 3)
 
 
-def test_nothing_is_removed_while_somebody_restores(folder: Folder) -> None:
-    with folder.reading(), folder.reading(), pytest.raises(Failure, match="Another `skein backup` is at work"):
+def test_nothing_is_removed_while_somebody_restores(folder: BackupRepository) -> None:
+    with folder.reading(), folder.reading(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
         folder.writing().__enter__()
 
-    with folder.writing(), pytest.raises(Failure, match="Another `skein backup` is at work"):
+    with folder.writing(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
         folder.reading().__enter__()
 
 
-def test_half_a_file_of_cold_storage_does_not_stay(folder: Folder) -> None:
+def test_half_a_file_of_cold_storage_does_not_stay(folder: BackupRepository) -> None:
     half = folder.cold / "memory" / "tenant" / "letters-0123456789abcdef.jsonl.part"
     half.parent.mkdir(parents=True)
     half.write_bytes(b"what is purged by now")
@@ -168,14 +168,14 @@ def test_half_a_file_of_cold_storage_does_not_stay(folder: Folder) -> None:
         assert not half.exists()
 
 
-def test_copies_of_cold_storage_are_their_owner_s_alone(folder: Folder, tmp_path: Path) -> None:
+def test_copies_of_cold_storage_are_their_owner_s_alone(folder: BackupRepository, tmp_path: Path) -> None:
     file = tmp_path / "data" / "archives" / "memory" / "tenant" / "letters-0123456789abcdef.jsonl.gz"
     environment = {"SKEIN_DATA_DIR": str(tmp_path / "data")}
-    file = cold_storage.places(environment)["memory"] / "tenant" / file.name
+    file = cold_storage.archive_folders(environment)["memory"] / "tenant" / file.name
     file.parent.mkdir(parents=True)
     file.write_bytes(b"packed")
 
-    names = cold_storage.collect(folder, environment)
+    names = cold_storage.copy_files(folder, environment)
 
     assert names == {f"memory/tenant/{file.name}"}
     made = [folder.cold, *folder.cold.rglob("*")]
@@ -190,7 +190,7 @@ def test_copies_of_cold_storage_are_their_owner_s_alone(folder: Folder, tmp_path
     ],
 )
 async def test_a_password_is_not_seen_in_the_list_of_processes(tmp_path: Path, url: str) -> None:
-    async with source(tmp_path, {"SKEIN_DATABASE_URL": url}) as found:
+    async with open_source(tmp_path, {"SKEIN_DATABASE_URL": url}) as found:
         assert list(found.arguments) == ["--dbname=postgresql://me@db:5433/skein?sslmode=require"]
         assert found.environment == {"PGPASSWORD": "s@crt"}
         assert "s@crt" not in repr(found)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.gateway.v1 import gateway_pb2
-from skein_kit.ids import time_of
+from skein_kit.ids import id_time
 
 if TYPE_CHECKING:
     from bench.population import Question
@@ -95,7 +95,7 @@ def test_ids_are_uuids_of_their_times_in_order(entries: Block) -> None:
     assert len(set(ids)) == len(ids)
     assert ids == sorted(ids)
     assert {id_.version for id_ in ids} == {7}
-    assert [round(time_of(id_).timestamp() * 1000) for id_ in ids] == entries.milliseconds.tolist()
+    assert [round(id_time(id_).timestamp() * 1000) for id_ in ids] == entries.milliseconds.tolist()
     times = entries.milliseconds.tolist()
     assert UNTIL - SPAN_MILLISECONDS <= min(times) <= max(times) < UNTIL
 

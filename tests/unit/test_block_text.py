@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_memory.blocks import text as block_text
-from skein_memory.blocks.model import Block, BlockDraft, former
+from skein_memory.blocks.model import Block, BlockDraft, revision_of
 from skein_memory.errors import BlockLineMissing, BlockTextNotUnique, BlockVariableMissing
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -31,42 +31,42 @@ def block(label: str = "human", value: str = "", **fields: object) -> Block:
 
 
 def test_appended_text_is_on_a_line_of_its_own() -> None:
-    assert block_text.appended("", "a") == "a"
-    assert block_text.appended("a", "b") == "a\nb"
+    assert block_text.append("", "a") == "a"
+    assert block_text.append("a", "b") == "a\nb"
 
 
 @pytest.mark.parametrize(("value", "old", "count"), [("", "a", 0), ("a a", "a", 2), ("aaa", "aa", 2), ("b", "a", 0)])
 def test_what_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, count: int) -> None:
     with pytest.raises(BlockTextNotUnique) as refusal:
-        block_text.replaced(value, old, "x")
+        block_text.replace(value, old, "x")
 
     assert refusal.value.facts == {"count": str(count)}
 
 
 def test_what_occurs_once_is_replaced() -> None:
-    assert block_text.replaced("likes (tea)", "(tea)", "\\1") == "likes \\1"
+    assert block_text.replace("likes (tea)", "(tea)", "\\1") == "likes \\1"
 
 
 @pytest.mark.parametrize(("line", "found"), [(0, "x\na\nb"), (1, "a\nx\nb"), (2, "a\nb\nx"), (None, "a\nb\nx")])
 def test_text_is_put_after_a_line(line: int | None, found: str) -> None:
-    assert block_text.inserted("a\nb", "x", line) == found
+    assert block_text.insert("a\nb", "x", line) == found
 
 
 def test_there_is_no_line_after_the_last() -> None:
-    assert block_text.inserted("", "x", 0) == block_text.inserted("", "x", None) == "x"
+    assert block_text.insert("", "x", 0) == block_text.insert("", "x", None) == "x"
     with pytest.raises(BlockLineMissing):
-        block_text.inserted("", "x", 1)
+        block_text.insert("", "x", 1)
 
 
 def test_values_are_put_in_once_and_not_looked_into() -> None:
-    filled = block_text.filled("{{ a }} {{b}} {{a}} {c} {{1}}", {"a": "{{b}}", "b": "\\g<0>"})
+    filled = block_text.fill_template("{{ a }} {{b}} {{a}} {c} {{1}}", {"a": "{{b}}", "b": "\\g<0>"})
 
     assert filled == "{{b}} \\g<0> {{b}} {c} {{1}}"
 
 
 def test_every_missing_variable_is_named() -> None:
     with pytest.raises(BlockVariableMissing) as refusal:
-        block_text.filled("{{a}} {{b}} {{c}}", {"b": "x"})
+        block_text.fill_template("{{a}} {{b}} {{c}}", {"b": "x"})
 
     assert refusal.value.facts == {"variables": "a, c"}
 
@@ -80,7 +80,7 @@ def test_a_prompt_begins_with_the_system_and_escapes_what_would_break_it() -> No
         block("system", "s", read_only=True, max_characters=1000),
     ]
 
-    assert block_text.rendered(blocks, {"name": "Ada"}).splitlines() == [
+    assert block_text.render(blocks, {"name": "Ada"}).splitlines() == [
         '<block label="system" characters="1" limit="1000" read_only="true">',
         "s",
         "</block>",
@@ -104,7 +104,7 @@ def test_a_prompt_begins_with_the_system_and_escapes_what_would_break_it() -> No
 def test_a_prompt_has_as_many_frames_as_blocks_whatever_they_say(values: list[str]) -> None:
     blocks = [block(f"label {n}", value + "</block><block>") for n, value in enumerate(values)]
 
-    text = block_text.rendered(blocks, {})
+    text = block_text.render(blocks, {})
 
     assert text.count("<block") == text.count("</block") == len(values)
 
@@ -113,7 +113,7 @@ def test_a_prompt_has_as_many_frames_as_blocks_whatever_they_say(values: list[st
 def test_a_block_is_read_from_its_history_as_it_was(value: str, metadata: str | None, *, read_only: bool) -> None:
     was = block("human", value, metadata=metadata, read_only=read_only)
 
-    assert former(was.block_id, was.state, revision=1, record_time=AT) == was
+    assert revision_of(was.block_id, was.state, revision=1, record_time=AT) == was
 
 
 def test_ninety_percent_are_nearly_full() -> None:

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from skein_kit.admission.body_memory import BodyBudget
+from skein_kit.admission.body_memory import BodyMemory
 from skein_kit.admission.call_slots import CallSlots, SlotsFull
 from skein_kit.calls.call import Call
 from skein_kit.errors import Overloaded
 from skein_kit.rpc import request_body
-from skein_kit.rpc.request_body import MAX_ANONYMOUS_BYTES, MAX_MESSAGE_BYTES, Body, read_body
+from skein_kit.rpc.request_body import MAX_ANONYMOUS_BYTES, MAX_MESSAGE_BYTES, RequestBody, read_body
 
 
 def call_from(address: str) -> Call:
@@ -21,7 +21,7 @@ def call_from(address: str) -> Call:
 
 
 async def test_one_source_has_a_quarter_of_the_places_to_wait() -> None:
-    budget = BodyBudget(2, preempt_after_seconds=60.0, most_waiting=8)
+    budget = BodyMemory(2, preempt_after_seconds=60.0, most_waiting=8)
     async with budget.reserve("a", 1), budget.reserve("b", 1):
         waiting = [asyncio.create_task(budget.reserve("a", 1).__aenter__()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -36,7 +36,7 @@ async def test_one_source_has_a_quarter_of_the_places_to_wait() -> None:
 
 
 async def test_a_body_that_waits_for_the_share_of_its_source_preempts_no_other_source() -> None:
-    budget = BodyBudget(8, preempt_after_seconds=0.0)
+    budget = BodyMemory(8, preempt_after_seconds=0.0)
     ended: list[str] = []
 
     async def body(source: str, size: int) -> None:
@@ -65,7 +65,7 @@ async def test_a_body_that_waits_for_the_share_of_its_source_preempts_no_other_s
 
 
 async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget = BodyBudget(4, preempt_after_seconds=60.0)
+    budget = BodyMemory(4, preempt_after_seconds=60.0)
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     end = asyncio.Event()
 
@@ -74,7 +74,9 @@ async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: p
         return b""
 
     addresses = [f"2001:db8::{number}" for number in range(1, 4)]
-    tasks = [asyncio.create_task(read_body(Body(read=read, size=1), call_from(address))) for address in addresses]
+    tasks = [
+        asyncio.create_task(read_body(RequestBody(read=read, size=1), call_from(address))) for address in addresses
+    ]
     await asyncio.sleep(0)
 
     assert budget.used_bytes == 2
@@ -87,7 +89,7 @@ async def test_the_addresses_of_one_ipv6_network_share_their_room(monkeypatch: p
 async def test_a_body_takes_no_more_room_than_is_read_of_it(
     monkeypatch: pytest.MonkeyPatch, *, stops: bool, taken: int
 ) -> None:
-    budget = BodyBudget(2 * MAX_MESSAGE_BYTES, preempt_after_seconds=60.0)
+    budget = BodyMemory(2 * MAX_MESSAGE_BYTES, preempt_after_seconds=60.0)
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES", budget)
     used: list[int] = []
 
@@ -95,7 +97,7 @@ async def test_a_body_takes_no_more_room_than_is_read_of_it(
         used.append(budget.used_bytes)
         return b""
 
-    await read_body(Body(read=read, size=MAX_MESSAGE_BYTES, stops=stops), call_from("192.0.2.1"))
+    await read_body(RequestBody(read=read, size=MAX_MESSAGE_BYTES, stops=stops), call_from("192.0.2.1"))
 
     assert used == [taken]
 

@@ -8,9 +8,9 @@ from google.protobuf import descriptor_pool
 
 import skein_gateway.public_methods.forwarder  # noqa: F401 - loads the whole public contract.
 from skein_kit.canary import A, B
-from skein_kit.identity.permissions import PUBLIC_SERVICES, RULES
+from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
 from skein_worker.canary.probes import EXEMPT, PROBES
-from skein_worker.canary.synthetic_data import Things
+from skein_worker.canary.synthetic_data import SyntheticData
 
 GATEWAY = "skein.gateway.v1.GatewayService"
 # What begins so changes something. A new verb is a reading one until it is written here.
@@ -28,8 +28,8 @@ PUBLIC = {
 READS = {path for path in PUBLIC if not WRITES.match(path.rpartition("/")[2])}
 
 
-def things_of(canary: object) -> Things:
-    things = Things(canary=canary, api_key="a key")  # type: ignore[arg-type]  # One of the two.
+def things_of(canary: object) -> SyntheticData:
+    things = SyntheticData(canary=canary, api_key="a key")  # type: ignore[arg-type]  # One of the two.
 
     class Named(dict[str, str]):
         def __missing__(self, name: str) -> str:
@@ -48,11 +48,11 @@ def test_every_reading_rpc_has_a_probe_or_a_reason_why_not() -> None:
 
 
 def test_what_needs_a_permission_to_read_is_a_reading_rpc() -> None:
-    assert {path for path in PUBLIC if str(RULES[path].permission).endswith(".read")} - READS == set()
+    assert {path for path in PUBLIC if str(ACCESS_RULES[path].permission).endswith(".read")} - READS == set()
 
 
 def test_only_what_tells_of_no_tenant_or_lets_no_key_in_goes_without_a_probe() -> None:
-    with_tenant = {path for path in EXEMPT if str(RULES[path].permission).endswith(".read")}
+    with_tenant = {path for path in EXEMPT if str(ACCESS_RULES[path].permission).endswith(".read")}
 
     assert {path.rpartition("/")[2] for path in with_tenant} == {"EmbedText", "ListEmbeddingModels"}
 

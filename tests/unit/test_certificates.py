@@ -8,8 +8,8 @@ from cryptography import x509
 from fix_tls import Certificates, made_in
 from prometheus_client import REGISTRY
 
-from skein_kit.tls.mutual_tls import Mutual
-from skein_kit.tls.server_tls import Tls
+from skein_kit.tls.mutual_tls import MutualTlsFiles
+from skein_kit.tls.server_tls import ServerTls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def certificates(folder: Path, *, days: int) -> Certificates:
 
 def test_the_gateway_s_is_the_one_that_it_serves_with(tmp_path: Path) -> None:
     files = certificates(tmp_path / "one", days=5)
-    tls = Tls.of(files.certificate, files.key)
+    tls = ServerTls.of(files.certificate, files.key)
     assert tls is not None
 
     tls.credentials()
@@ -42,7 +42,7 @@ def test_of_a_file_with_several_the_first_to_end_counts(tmp_path: Path) -> None:
     files = certificates(tmp_path / "one", days=20)
     above = certificates(tmp_path / "two", days=3)
     files.certificate.write_bytes(files.certificate.read_bytes() + above.certificate.read_bytes())
-    tls = Tls.of(files.certificate, files.key)
+    tls = ServerTls.of(files.certificate, files.key)
     assert tls is not None
 
     tls.credentials()
@@ -52,7 +52,7 @@ def test_of_a_file_with_several_the_first_to_end_counts(tmp_path: Path) -> None:
 
 def test_what_services_show_is_told_anew_when_the_files_change(tmp_path: Path) -> None:
     files, clock = certificates(tmp_path / "one", days=2), [0.0]
-    mutual = Mutual(files.certificate, files.key, files.authority, clock=lambda: clock[0])
+    mutual = MutualTlsFiles(files.certificate, files.key, files.authority, clock=lambda: clock[0])
     before = shown("mtls"), shown("mtls_authority")
     old = end(files.certificate), end(files.authority)
 
@@ -71,7 +71,7 @@ def test_while_one_authority_takes_another_s_place_the_one_in_use_counts(tmp_pat
 
     told = []
     for files in (old, new):
-        Mutual(files.certificate, files.key, both)
+        MutualTlsFiles(files.certificate, files.key, both)
         told.append(shown("mtls_authority"))
 
     assert told == [end(old.authority), end(new.authority)]

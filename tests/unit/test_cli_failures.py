@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 from skein_client.connection import NotConfigured
 from skein_client.errors import Internal, InvalidArgument, SkeinError, Unavailable, Violation
-from skein_cluster.cli.error_messages import failure_of
-from skein_cluster.cli.exit_codes import MEANINGS, Exit, Failure
+from skein_cluster.cli.error_messages import command_error
+from skein_cluster.cli.exit_codes import EXIT_CODE_MEANINGS, CommandError, ExitCode
 from skein_cluster.embedded.errors import DataDirInUse
 from skein_cluster.main import COMMANDS, skein
-from skein_kit.database.schema_migrations import MigrationRefused
+from skein_kit.database.schema_migrations import MigrationError
 from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
 
@@ -21,37 +21,37 @@ from skein_kit.settings import SettingInvalid
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (Failure("said", Exit.USAGE), Exit.USAGE),
-        (PortTaken("taken"), Exit.CANNOT_START),
-        (NotReady("late"), Exit.CANNOT_START),
-        (DataDirInUse(Path("data"), "7"), Exit.CANNOT_START),
-        (SettingInvalid("wrong"), Exit.CANNOT_START),
-        (MigrationRefused("changed"), Exit.CANNOT_START),
-        (NotConfigured("no key"), Exit.REFUSED),
-        (InvalidArgument("wrong"), Exit.REFUSED),
-        (Unavailable("away"), Exit.UNREACHABLE),
-        (Internal("fault"), Exit.FAULT),
-        (SkeinError("odd", status=grpc.StatusCode.UNKNOWN), Exit.FAULT),
-        (asyncpg.InvalidPasswordError("no"), Exit.UNREACHABLE),
-        (ExceptionGroup("several", [RuntimeError("bug"), PortTaken("taken")]), Exit.CANNOT_START),
+        (CommandError("said", ExitCode.USAGE), ExitCode.USAGE),
+        (PortTaken("taken"), ExitCode.CANNOT_START),
+        (NotReady("late"), ExitCode.CANNOT_START),
+        (DataDirInUse(Path("data"), "7"), ExitCode.CANNOT_START),
+        (SettingInvalid("wrong"), ExitCode.CANNOT_START),
+        (MigrationError("changed"), ExitCode.CANNOT_START),
+        (NotConfigured("no key"), ExitCode.REFUSED),
+        (InvalidArgument("wrong"), ExitCode.REFUSED),
+        (Unavailable("away"), ExitCode.UNREACHABLE),
+        (Internal("fault"), ExitCode.FAULT),
+        (SkeinError("odd", status=grpc.StatusCode.UNKNOWN), ExitCode.FAULT),
+        (asyncpg.InvalidPasswordError("no"), ExitCode.UNREACHABLE),
+        (ExceptionGroup("several", [RuntimeError("bug"), PortTaken("taken")]), ExitCode.CANNOT_START),
     ],
 )
-def test_an_expected_error_has_its_exit_code(error: Exception, code: Exit) -> None:
-    failure = failure_of(error)
+def test_an_expected_error_has_its_exit_code(error: Exception, code: ExitCode) -> None:
+    failure = command_error(error)
 
     assert failure is not None
     assert failure.exit_code == code
 
 
 def test_a_bug_is_no_expected_error() -> None:
-    assert failure_of(RuntimeError("bug")) is None
+    assert command_error(RuntimeError("bug")) is None
 
 
 def test_a_refusal_says_what_is_wrong_with_which_field_and_what_to_do() -> None:
-    failure = failure_of(
+    failure = command_error(
         InvalidArgument("A field is not valid", violations=[Violation("memory.tags[2]", "is too long")])
     )
-    missing = failure_of(SkeinError("No such session.", reason="SESSION_NOT_FOUND"))
+    missing = command_error(SkeinError("No such session.", reason="SESSION_NOT_FOUND"))
 
     assert failure is not None
     assert failure.message == "A field is not valid. memory.tags[2]: is too long."
@@ -70,8 +70,8 @@ def test_every_command_explains_itself() -> None:
 def test_the_help_lists_every_exit_code() -> None:
     shown = CliRunner().invoke(skein, ["--help"]).output
 
-    assert set(MEANINGS) == set(Exit)
-    assert all(meaning in shown for meaning in MEANINGS.values())
+    assert set(EXIT_CODE_MEANINGS) == set(ExitCode)
+    assert all(meaning in shown for meaning in EXIT_CODE_MEANINGS.values())
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_the_help_lists_every_exit_code() -> None:
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
     shown = CliRunner().invoke(skein, arguments)
 
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "Usage:" in shown.output

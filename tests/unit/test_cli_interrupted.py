@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fix_cluster import test_environment
 from fix_command import start
 
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ async def test_ctrl_c_ends_a_command_with_130_and_one_sentence(tmp_path: Path) -
         if process.returncode is None:
             process.kill()
 
-    assert process.returncode == Exit.INTERRUPTED
+    assert process.returncode == ExitCode.INTERRUPTED
     # Python may mention the file that it was just opening.
     said = [line for line in err.decode().splitlines() if line.startswith(("Error", "Aborted", "Traceback"))]
     assert (out, said) == (b"", ["Error: Interrupted before it was done: what was done stays."])

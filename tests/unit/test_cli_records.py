@@ -10,7 +10,16 @@ import pytest
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster.importers.locomo import read_locomo
-from skein_cluster.importers.records import FIELDS, Kind, Record, RecordInvalid, Unreadable, line_of, parse, read_jsonl
+from skein_cluster.importers.records import (
+    FIELDS,
+    Kind,
+    Record,
+    RecordInvalid,
+    UnreadableRecord,
+    line_of,
+    parse,
+    read_jsonl,
+)
 
 
 def line(**values: Any) -> str:
@@ -121,7 +130,7 @@ def test_a_number_that_no_field_takes_is_a_refusal_of_its_line_alone(tmp_path: P
 
     bad, good = read_jsonl(path)
 
-    assert isinstance(bad, Unreadable)
+    assert isinstance(bad, UnreadableRecord)
     assert bad.reason.startswith(reason or ("is not JSON", "metadata: ", "importance: ", "data: ", "item: "))
     assert isinstance(good, Record)
 

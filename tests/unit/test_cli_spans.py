@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 from rich.console import Console
 
-from skein_cluster.demo.trace_tree import trace_of, tree_of
+from skein_cluster.demo.trace_tree import find_trace, render_tree
 
 
 def test_the_newest_trace_of_a_name_is_a_tree_in_order_of_time() -> None:
@@ -26,12 +26,12 @@ def test_the_newest_trace_of_a_name_is_a_tree_in_order_of_time() -> None:
                 pass
     provider.shutdown()
 
-    root = trace_of(exporter.get_finished_spans(), "skein.gateway.v1.GatewayService/Recall")
+    root = find_trace(exporter.get_finished_spans(), "skein.gateway.v1.GatewayService/Recall")
 
     assert root is not None
     console = Console(width=100)
     with console.capture() as shown:
-        console.print(tree_of(root))
+        console.print(render_tree(root))
     names = [re.sub(r"  [\d.]+ ms$", "", line).strip("│├└─ ") for line in shown.get().splitlines()]
     assert names == [
         "gateway GatewayService/Recall",
@@ -42,4 +42,4 @@ def test_the_newest_trace_of_a_name_is_a_tree_in_order_of_time() -> None:
 
 
 def test_a_name_that_was_never_traced_has_no_tree() -> None:
-    assert trace_of([], "anything") is None
+    assert find_trace([], "anything") is None

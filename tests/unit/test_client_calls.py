@@ -27,7 +27,7 @@ from skein_client import request_messages
 from skein_client.channels import REQUEST_ID_KEY, SyncChannel
 from skein_client.connection import Connection
 from skein_client.retry import RetryPolicy, is_read
-from skein_kit.identity.permissions import RULES
+from skein_kit.identity.permissions import ACCESS_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,7 +164,7 @@ def test_calls_that_share_an_id_in_the_logs_each_have_their_effect(other: Other)
 
 @pytest.mark.parametrize("one", ["Anna prefers tea", pb.Memory(content="Anna prefers tea")])
 def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
-    request = request_messages.remember(one, session_pb2.Message(content="hello"), "s", "")
+    request = request_messages.remember_request(one, session_pb2.Message(content="hello"), "s", "")
 
     assert [memory.content for memory in request.memories] == ["Anna prefers tea"]
     assert [message.content for message in request.messages] == ["hello"]
@@ -173,12 +173,12 @@ def test_one_memory_alone_is_one_memory(one: pb.Memory | str) -> None:
 @pytest.mark.parametrize("role", ["User", "MESSAGE_ROLE_USER", "", "bot", None])
 def test_an_unknown_role_is_refused_with_those_there_are(role: str | None) -> None:
     with pytest.raises(ValueError, match="user, assistant, system, tool"):
-        request_messages.message({"role": role, "content": "Hello"})
+        request_messages.parse_message({"role": role, "content": "Hello"})
 
 
 def test_a_text_among_messages_is_no_list_of_letters() -> None:
     with pytest.raises(TypeError, match="who speaks"):
-        request_messages.remember((), cast("Any", "Hello"), "s", "")
+        request_messages.remember_request((), cast("Any", "Hello"), "s", "")
 
 
 def test_a_violation_of_the_whole_request_names_no_field() -> None:
@@ -388,7 +388,7 @@ def test_every_public_method_is_a_read_or_repeated_under_a_request_id(service: S
     for method in service.methods:
         once = "request_id" in method.input_type.fields_by_name
         # Who has no credential yet has no requests of their own either: such a call is made once.
-        is_anonymous = RULES[f"/{service.full_name}/{method.name}"].public
+        is_anonymous = ACCESS_RULES[f"/{service.full_name}/{method.name}"].public
         assert is_read(method.name) + once == 1 or (is_anonymous and not once), method.full_name
 
 

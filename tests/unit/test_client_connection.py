@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skein_client import NotConfigured
-from skein_client.channels import options
+from skein_client.channels import channel_options
 from skein_client.connection import Connection
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_key_is_never_printed() -> None:
     ],
 )
 def test_this_machine_is_reached_without_a_proxy(endpoint: str, *, is_local: bool) -> None:
-    found = dict(options(Connection(endpoint=endpoint, api_key="k")))
+    found = dict(channel_options(Connection(endpoint=endpoint, api_key="k")))
 
     assert (found.get("grpc.enable_http_proxy") == 0) == is_local
 

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from skein_client.errors import DeadlineExceeded, SkeinError, Unavailable
-from skein_client.retry import Interruptions, RetryPolicy
+from skein_client.retry import RetryPolicy, StreamReconnects
 
 
 class Clock:
@@ -24,7 +24,7 @@ def lost() -> SkeinError:
 
 def test_a_stream_goes_on_through_a_restart_that_takes_longer_than_a_few_attempts() -> None:
     clock = Clock()
-    interruptions = Interruptions(RetryPolicy(), lambda: 1.0, clock)
+    interruptions = StreamReconnects(RetryPolicy(), lambda: 1.0, clock)
 
     while clock.now < 60.0:
         clock.now += interruptions.pause_after(lost())
@@ -35,12 +35,12 @@ def test_a_stream_goes_on_through_a_restart_that_takes_longer_than_a_few_attempt
 def test_a_stream_goes_on_when_the_cluster_ran_out_of_time_with_it() -> None:
     late = DeadlineExceeded("late", status=grpc.StatusCode.DEADLINE_EXCEEDED)
 
-    assert Interruptions(RetryPolicy(), lambda: 1.0, Clock()).pause_after(late) > 0
+    assert StreamReconnects(RetryPolicy(), lambda: 1.0, Clock()).pause_after(late) > 0
 
 
 def test_a_stream_gives_up_after_its_time() -> None:
     clock = Clock()
-    interruptions = Interruptions(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
+    interruptions = StreamReconnects(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
 
     def wait() -> None:
         while True:
@@ -53,7 +53,7 @@ def test_a_stream_gives_up_after_its_time() -> None:
 
 def test_what_came_meanwhile_begins_the_time_anew() -> None:
     clock = Clock()
-    interruptions = Interruptions(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
+    interruptions = StreamReconnects(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
 
     for _ in range(5):
         interruptions.pause_after(lost())
@@ -65,12 +65,12 @@ def test_what_came_meanwhile_begins_the_time_anew() -> None:
 
 def test_without_retries_a_stream_is_not_begun_again() -> None:
     with pytest.raises(Unavailable):
-        Interruptions(RetryPolicy(attempts=1), lambda: 1.0, Clock()).pause_after(lost())
+        StreamReconnects(RetryPolicy(attempts=1), lambda: 1.0, Clock()).pause_after(lost())
 
 
 def test_a_stream_may_be_begun_again_very_often() -> None:
     clock = Clock()
-    interruptions = Interruptions(RetryPolicy(longest_pause_seconds=0.1), lambda: 1.0, clock)
+    interruptions = StreamReconnects(RetryPolicy(longest_pause_seconds=0.1), lambda: 1.0, clock)
 
     def wait() -> None:
         while True:

@@ -14,8 +14,8 @@ from fix_tls import made_in
 from skein_cluster import registry
 from skein_cluster.commands.config import REDACTED
 from skein_cluster.config import catalog
-from skein_cluster.config.check import problems
-from skein_cluster.config.unknown_settings import refuse_unknown, unknown
+from skein_cluster.config.check import find_problems
+from skein_cluster.config.unknown_settings import refuse_unknown_settings, unknown_settings
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
 
@@ -24,7 +24,7 @@ SYSTEM_KEY = "a system key that is long enough for this"
 
 def run(*arguments: str, **environment: str) -> Result:
     """Run `skein config` with these settings and no others."""
-    others = dict.fromkeys((name for name in catalog.names()), None)
+    others = dict.fromkeys((name for name in catalog.setting_names()), None)
     return CliRunner(env={**others, **environment}).invoke(skein, ["config", *arguments])
 
 
@@ -33,17 +33,17 @@ def served(**environment: str) -> dict[str, str]:
 
 
 def test_every_settings_class_is_in_the_catalog() -> None:
-    assert set(catalog.READ_BY) == set(fix_settings.settings_classes())
+    assert set(catalog.SETTINGS_READERS) == set(fix_settings.settings_classes())
 
 
 def test_every_variable_is_known_to_the_command() -> None:
-    assert catalog.names() >= fix_settings.VARIABLES - {"SECURE_ZMQ"}
+    assert catalog.setting_names() >= fix_settings.VARIABLES - {"SECURE_ZMQ"}
 
 
 def test_every_variable_without_a_dataclass_has_a_meaning() -> None:
     patterns = [re.sub(r"<\w+>", r"\\w+", name) for names in catalog.WITHOUT_DATACLASS for name in names.split(", ")]
     of_dataclasses = {f"{name}{end}" for name in fix_settings.FIELDS for end in ("", catalog.FILE)}
-    others = catalog.names() - of_dataclasses - {"SKEIN_TEST_FORM", "SKEIN_TEST_LAYER"}
+    others = catalog.setting_names() - of_dataclasses - {"SKEIN_TEST_FORM", "SKEIN_TEST_LAYER"}
 
     assert others
     for name in others:
@@ -62,7 +62,7 @@ def test_every_variable_without_a_dataclass_has_a_meaning() -> None:
 )
 def test_a_misspelled_name_is_refused_with_the_nearest_one(name: str, nearest: str) -> None:
     with pytest.raises(SettingInvalid, match=rf"^{name} is no setting; did you mean {nearest}"):
-        refuse_unknown({name: "1"})
+        refuse_unknown_settings({name: "1"})
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_a_misspelled_name_is_refused_with_the_nearest_one(name: str, nearest: s
     ],
 )
 def test_names_that_something_reads_are_let_be(name: str) -> None:
-    refuse_unknown({name: "1"})
+    refuse_unknown_settings({name: "1"})
 
 
 def test_a_number_does_not_come_from_a_file() -> None:
-    assert list(unknown({"SKEIN_POOL_SIZE_FILE": "x"})) == [
+    assert list(unknown_settings({"SKEIN_POOL_SIZE_FILE": "x"})) == [
         "SKEIN_POOL_SIZE_FILE is no setting: SKEIN_POOL_SIZE does not come from a file."
     ]
 
@@ -92,7 +92,7 @@ def test_service_links_of_kubernetes_are_named_as_what_they_are() -> None:
         "SKEIN_MEMORY_PORT_50054_TCP_ADDR": "10.0.0.7",
     }
 
-    (said,) = unknown(links)
+    (said,) = unknown_settings(links)
 
     assert said == (
         "SKEIN_MEMORY_PORT and 4 more come from Kubernetes' service links: set enableServiceLinks: false in the"
@@ -143,21 +143,21 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(services: str, settings: dict[str, str], said: str) -> None:
-    (found,) = problems([services], served(**settings))
+    (found,) = find_problems([services], served(**settings))
 
     assert said in found
 
 
 @pytest.mark.parametrize("target", ["dns:///recall:50055", "ipv4:10.0.0.1:50055,10.0.0.2:50055", "ipv6:[::1]:50055"])
 def test_a_service_may_be_called_at_all_of_its_replicas(target: str) -> None:
-    assert list(problems(["memory"], served(SKEIN_RECALL_ADDRESS=target))) == []
+    assert list(find_problems(["memory"], served(SKEIN_RECALL_ADDRESS=target))) == []
 
 
 def test_both_a_secret_and_its_file_are_one_too_many(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("x" * 40)
 
-    found = problems(["worker"], served(SKEIN_SYSTEM_KEY_FILE=str(file)))
+    found = find_problems(["worker"], served(SKEIN_SYSTEM_KEY_FILE=str(file)))
 
     assert found == ["SKEIN_SYSTEM_KEY and SKEIN_SYSTEM_KEY_FILE are both set; only SKEIN_SYSTEM_KEY counts."]
 
@@ -166,7 +166,7 @@ def test_a_pair_of_certificate_and_key_that_do_not_fit_is_found(tmp_path: Path) 
     one, other = (made_in(_folder(tmp_path / name)) for name in ("one", "other"))
     settings = {"SKEIN_TLS_CERTIFICATE": str(one.certificate), "SKEIN_TLS_KEY": str(other.key)}
 
-    assert problems(["gateway"], settings) == [
+    assert find_problems(["gateway"], settings) == [
         "SKEIN_TLS_KEY is not the key of the certificate in SKEIN_TLS_CERTIFICATE."
     ]
 

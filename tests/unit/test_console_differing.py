@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from skein_gateway.console.text_diff import marked
+from skein_gateway.console.text_diff import mark_differences
 
 
 def test_the_words_that_the_other_lacks_are_marked() -> None:
-    a, b = marked("the note is behind the router in the hall", "the note is inside the fuse box in the hall")
+    a, b = mark_differences("the note is behind the router in the hall", "the note is inside the fuse box in the hall")
 
     assert [part for part, differs in a if differs] == ["behind", "router"]
     assert [part for part, differs in b if differs] == ["inside", "fuse box"]
@@ -19,14 +19,14 @@ def test_the_words_that_the_other_lacks_are_marked() -> None:
 @pytest.mark.parametrize("text", ["", " ", "one", " one\n\ntwo  three ", "\n", "a b a b", "x " * 700])
 @pytest.mark.parametrize("other", ["", "two", "  one two\tthree", "b a b a", "y " * 300])
 def test_both_texts_are_told_whole(text: str, other: str) -> None:
-    a, b = marked(text, other)
+    a, b = mark_differences(text, other)
 
     assert "".join(part for part, _ in a) == text
     assert "".join(part for part, _ in b) == other
 
 
 def test_spaces_alone_are_no_difference() -> None:
-    a, b = marked("one  two\nthree", "one two three ")
+    a, b = mark_differences("one  two\nthree", "one two three ")
 
     assert not any(differs for _, differs in (*a, *b))
 
@@ -43,7 +43,7 @@ def test_spaces_alone_are_no_difference() -> None:
 def test_no_texts_take_long(one: str, other: str) -> None:
     began = time.process_time()
 
-    marked(one, other)
+    mark_differences(one, other)
 
     # What is quadratic in repeated words took seconds, in which the gateway did nothing else.
     assert time.process_time() - began < 0.5

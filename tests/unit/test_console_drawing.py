@@ -7,8 +7,8 @@ import random
 import pytest
 
 from skein.memory.v1 import memory_pb2
-from skein_gateway.console.graph_layout import drawn
-from skein_gateway.console.visitors import KEY_SECONDS, Keys, ours
+from skein_gateway.console.graph_layout import layout_graph
+from skein_gateway.console.visitors import KEY_SECONDS, KeyTickets, safe_redirect_path
 
 
 def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:
@@ -33,7 +33,7 @@ def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 80])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_memory_stands_on_another_and_all_are_within_the_drawing(count: int, seed: int) -> None:
-    drawing = drawn(walked(count, seed))
+    drawing = layout_graph(walked(count, seed))
 
     for one, other in itertools.combinations(drawing.nodes, 2):
         assert math.dist((one.x, one.y), (other.x, other.y)) > one.radius + other.radius
@@ -44,7 +44,7 @@ def test_no_memory_stands_on_another_and_all_are_within_the_drawing(count: int, 
 
 
 def test_equal_graphs_are_drawn_alike() -> None:
-    assert drawn(walked(30, 7)) == drawn(walked(30, 7))
+    assert layout_graph(walked(30, 7)) == layout_graph(walked(30, 7))
 
 
 def test_links_between_the_same_memories_are_drawn_apart() -> None:
@@ -53,7 +53,7 @@ def test_links_between_the_same_memories_are_drawn_apart() -> None:
         found.links.add(link_id=f"again {number}", relation="related", from_memory_id="0", to_memory_id="1")
     found.links.add(link_id="back", relation="related", from_memory_id="1", to_memory_id="0")
 
-    paths = [edge.path for edge in drawn(found).edges]
+    paths = [edge.path for edge in layout_graph(found).edges]
 
     assert len(set(paths)) == len(paths) == 5
 
@@ -64,7 +64,7 @@ def test_a_graph_of_many_beginnings_is_drawn() -> None:
         inferred_links=[memory_pb2.InferredLink(from_memory_id="0", to_memory_id="2"), memory_pb2.InferredLink()],
     )
 
-    drawing = drawn(found)
+    drawing = layout_graph(found)
 
     assert (len(drawing.nodes), len(drawing.edges)) == (3, 1)
 
@@ -74,7 +74,7 @@ def test_a_graph_of_many_beginnings_is_drawn() -> None:
     ["/console/x", "/console/x/memory?id=%2F%2Fa&page=b", "/console/a-b/search?q=a+b", "/console/a/search?q=hm..+so*"],
 )
 def test_a_page_of_the_console_is_ours(path: str) -> None:
-    assert ours(path) == path
+    assert safe_redirect_path(path) == path
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_a_page_of_the_console_is_ours(path: str) -> None:
     ],
 )
 def test_every_other_path_is_not(path: str) -> None:
-    assert ours(path) == "/"
+    assert safe_redirect_path(path) == "/"
 
 
 def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
     now = [0.0]
-    keys = Keys(clock=lambda: now[0])
+    keys = KeyTickets(clock=lambda: now[0])
     ticket = keys.keep("the key", "a tenant")
 
     found = [keys.find(ticket), keys.find("another"), keys.find("")]
@@ -112,14 +112,14 @@ def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
 
 
 def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
-    keys = Keys()
+    keys = KeyTickets()
     tickets = [keys.keep(str(number), str(number)) for number in range(1001)]
 
     assert (keys.find(tickets[0]), keys.find(tickets[1]), keys.find(tickets[-1])) == ("", "1", "1000")
 
 
 def test_a_tenant_of_many_keys_drives_out_its_own() -> None:
-    keys = Keys()
+    keys = KeyTickets()
     other = keys.keep("theirs", "another tenant")
     first = keys.keep("mine", "a tenant")
     gone = keys.gone(first)
@@ -138,7 +138,7 @@ def test_memories_that_much_joins_are_drawn_with_a_few_links() -> None:
         found.links.add(link_id=f"x{number}", relation=f"relation {number}", from_memory_id="0", to_memory_id="1")
     found.links.add(link_id="y", relation="relation 1999", from_memory_id="0", to_memory_id="1")
 
-    drawing = drawn(found)
+    drawing = layout_graph(found)
 
     assert (len(drawing.edges), len(drawing.legend)) == (9, 16)
     assert ("relation 1999", 2) in [(relation, count) for relation, _, count in drawing.legend]

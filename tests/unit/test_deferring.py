@@ -12,28 +12,28 @@ from skein_recall.index.embedding_queue import (
     MOST_ITEMS,
     PORTION_CHARACTERS,
     SHORT_CHARACTERS,
-    Deferred,
+    EmbeddingQueue,
 )
 from skein_recall.index.indexer import PORTION_ITEMS
-from skein_recall.providers.text_embedder import Item
+from skein_recall.providers.text_embedder import IndexItem
 
 A, B = uuid4(), uuid4()
 
 
-def item(text: str = "tea", *, item_id: UUID | None = None, revision: int = 1) -> Item:
-    return Item(item_id or uuid4(), revision, text)
+def item(text: str = "tea", *, item_id: UUID | None = None, revision: int = 1) -> IndexItem:
+    return IndexItem(item_id or uuid4(), revision, text)
 
 
 class Index:
     """Notes whose portions it was given, each once it may go on."""
 
     def __init__(self) -> None:
-        self.portions: list[tuple[UUID, list[Item]]] = []
+        self.portions: list[tuple[UUID, list[IndexItem]]] = []
         self.go = asyncio.Event()
         self.go.set()
         self.fails = False
 
-    async def __call__(self, tenant_id: UUID, items: Sequence[Item]) -> int:
+    async def __call__(self, tenant_id: UUID, items: Sequence[IndexItem]) -> int:
         await self.go.wait()
         self.portions.append((tenant_id, list(items)))
         if self.fails:
@@ -41,7 +41,7 @@ class Index:
         return len(items)
 
 
-async def ran(deferred: Deferred, *tenants: UUID) -> None:
+async def ran(deferred: EmbeddingQueue, *tenants: UUID) -> None:
     task = asyncio.create_task(deferred.run())
     for tenant_id in tenants:
         await deferred.settled(tenant_id, 10)
@@ -52,7 +52,7 @@ async def ran(deferred: Deferred, *tenants: UUID) -> None:
 
 async def test_a_tenant_s_items_are_made_together_and_tenants_take_turns() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     deferred.put(A, [item() for _ in range(PORTION_ITEMS + 1)])
     deferred.put(B, [item(), item()])
 
@@ -70,7 +70,7 @@ async def test_a_tenant_s_items_are_made_together_and_tenants_take_turns() -> No
 
 async def test_of_an_item_that_waits_the_newer_text_counts() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     first = item("tea")
     second = item("coffee", item_id=first.item_id, revision=2)
     deferred.put(A, [first])
@@ -84,8 +84,8 @@ async def test_of_an_item_that_waits_the_newer_text_counts() -> None:
 @pytest.mark.parametrize(
     "more", [[item() for _ in range(MOST_ITEMS)], [item("x" * MOST_CHARACTERS)]], ids=["items", "characters"]
 )
-async def test_what_does_not_fit_is_not_taken(more: list[Item]) -> None:
-    deferred = Deferred(Index())
+async def test_what_does_not_fit_is_not_taken(more: list[IndexItem]) -> None:
+    deferred = EmbeddingQueue(Index())
     kept = item()
     assert deferred.put(A, [kept])
 
@@ -97,7 +97,7 @@ async def test_what_does_not_fit_is_not_taken(more: list[Item]) -> None:
 
 async def test_a_portion_that_fails_keeps_nothing_else_from_being_made() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     index.fails = True
     deferred.put(A, [item()])
     deferred.put(B, [item()])
@@ -110,7 +110,7 @@ async def test_a_portion_that_fails_keeps_nothing_else_from_being_made() -> None
 
 async def test_what_came_before_is_waited_for_and_what_came_after_is_not() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     task = asyncio.create_task(deferred.run())
     index.go.clear()
     before = item()
@@ -128,7 +128,7 @@ async def test_what_came_before_is_waited_for_and_what_came_after_is_not() -> No
 
 
 async def test_waiting_ends_in_time_and_a_tenant_without_items_waits_for_nothing() -> None:
-    deferred = Deferred(Index())
+    deferred = EmbeddingQueue(Index())
     deferred.put(A, [item()])
 
     await deferred.settled(A, 0.01)
@@ -139,7 +139,7 @@ async def test_waiting_ends_in_time_and_a_tenant_without_items_waits_for_nothing
 
 async def test_a_tenant_that_somebody_waits_for_comes_first() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     deferred.put(A, [item()])
     deferred.put(B, [item()])
     waiting = asyncio.create_task(deferred.settled(B, 10))
@@ -155,12 +155,12 @@ async def test_a_tenant_that_somebody_waits_for_comes_first() -> None:
 async def test_a_tenant_that_is_waited_for_all_the_time_leaves_turns_to_others() -> None:
     portions: list[UUID] = []
 
-    async def index(tenant_id: UUID, items: Sequence[Item]) -> int:
+    async def index(tenant_id: UUID, items: Sequence[IndexItem]) -> int:
         portions.append(tenant_id)
         await deferred.settled(A, 0)
         return len(items)
 
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     deferred.put(A, [item() for _ in range(8 * PORTION_ITEMS)])
     deferred.put(B, [item() for _ in range(3 * PORTION_ITEMS)])
 
@@ -173,13 +173,13 @@ async def test_nobody_s_short_items_wait_for_somebody_s_long_ones() -> None:
     may_end = asyncio.Event()
     made: list[UUID] = []
 
-    async def index(tenant_id: UUID, items: Sequence[Item]) -> int:
+    async def index(tenant_id: UUID, items: Sequence[IndexItem]) -> int:
         if tenant_id == A:
             await may_end.wait()
         made.append(tenant_id)
         return len(items)
 
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     deferred.put(A, [item("x" * (SHORT_CHARACTERS + 1))])
     task = asyncio.create_task(deferred.run())
     await asyncio.sleep(0)
@@ -197,7 +197,7 @@ async def test_nobody_s_short_items_wait_for_somebody_s_long_ones() -> None:
 
 async def test_a_text_that_grew_is_made_once() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     short = item("tea")
     long = item("x" * (SHORT_CHARACTERS + 1), item_id=short.item_id, revision=2)
     deferred.put(A, [short])
@@ -215,7 +215,7 @@ async def test_a_text_that_grew_is_made_once() -> None:
 
 async def test_a_portion_of_several_items_is_no_long_work() -> None:
     index = Index()
-    deferred = Deferred(index)
+    deferred = EmbeddingQueue(index)
     deferred.put(A, [item("x" * SHORT_CHARACTERS) for _ in range(5)])
 
     await ran(deferred, A)

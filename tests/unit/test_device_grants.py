@@ -4,25 +4,35 @@ import dataclasses
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from skein_auth.auth_sessions.auth_sessions import Luck
-from skein_auth.auth_sessions.model import NOTHING, Fault, Now, SignIn, Step, Successors, Terms
+from skein_auth.auth_sessions.auth_sessions import SystemRandomSource
+from skein_auth.auth_sessions.model import (
+    NO_CHANGES,
+    AuthSession,
+    GrantError,
+    GrantResult,
+    Lifetimes,
+    RefreshTokenDerivation,
+    StepContext,
+)
 from skein_auth.oauth import device_model
-from skein_auth.oauth.device_model import Device, DeviceState, Poll
-from skein_kit.identity.bearer_token import Token
+from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState, PollResult
+from skein_kit.identity.bearer_token import BearerToken
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 SCOPES = frozenset({"memory.read"})
 RESOURCES = ("https://skein.example",)
-GRACE = Terms().grace
+GRACE = Lifetimes().grace
 
 
-def after(seconds: float) -> Now:
+def after(seconds: float) -> StepContext:
     at = START + timedelta(seconds=seconds)
-    return Now(at=at, terms=Terms(), chance=Luck(), successors=Successors(keys=(b"k" * 32,)))
+    return StepContext(
+        at=at, terms=Lifetimes(), chance=SystemRandomSource(), successors=RefreshTokenDerivation(keys=(b"k" * 32,))
+    )
 
 
-def grant(revoke_time: datetime | None = None) -> SignIn:
-    return SignIn(
+def grant(revoke_time: datetime | None = None) -> AuthSession:
+    return AuthSession(
         tenant_id=UUID(int=1),
         sign_in_id=UUID(int=2),
         account_id=UUID(int=3),
@@ -36,9 +46,9 @@ def grant(revoke_time: datetime | None = None) -> SignIn:
     )
 
 
-def waiting(**changes: object) -> tuple[Device, Token]:
-    token = Token.made(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
-    device = Device(
+def waiting(**changes: object) -> tuple[DeviceAuthorization, BearerToken]:
+    token = BearerToken.made(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
+    device = DeviceAuthorization(
         device_code_id=token.token_id,
         secret_hash=token.secret_hash(),
         client_id="tv",
@@ -51,9 +61,9 @@ def waiting(**changes: object) -> tuple[Device, Token]:
     return dataclasses.replace(device, **changes), token  # type: ignore[arg-type]
 
 
-def asked(device: Device, token: Token, seconds: float, client_id: str = "tv") -> Poll:
+def asked(device: DeviceAuthorization, token: BearerToken, seconds: float, client_id: str = "tv") -> PollResult:
     found = device_model.poll(device, token, client_id, (), after(seconds).at, GRACE)
-    assert isinstance(found, Poll)
+    assert isinstance(found, PollResult)
     return found
 
 
@@ -63,7 +73,7 @@ def test_a_device_waits_for_its_answer_at_its_interval() -> None:
     first = asked(device, token, 1)
     second = asked(first.device, token, 6)
 
-    assert (first.fault, second.fault) == (Fault.PENDING, Fault.PENDING)
+    assert (first.fault, second.fault) == (GrantError.PENDING, GrantError.PENDING)
     assert second.device.interval == timedelta(seconds=5)
 
 
@@ -73,9 +83,9 @@ def test_a_device_that_asks_too_soon_waits_longer_each_time() -> None:
     first = asked(device, token, 4.9)
     second = asked(first.device, token, 14.8)
 
-    assert (first.fault, second.fault) == (Fault.SLOW_DOWN, Fault.SLOW_DOWN)
+    assert (first.fault, second.fault) == (GrantError.SLOW_DOWN, GrantError.SLOW_DOWN)
     assert second.device.interval == timedelta(seconds=15)
-    assert asked(second.device, token, 29.9).fault is Fault.PENDING
+    assert asked(second.device, token, 29.9).fault is GrantError.PENDING
 
 
 def test_an_approved_device_is_let_in_once() -> None:
@@ -86,7 +96,7 @@ def test_an_approved_device_is_let_in_once() -> None:
 
     assert first.fault is None
     assert first.device.state is DeviceState.USED
-    assert second.fault is Fault.REUSED
+    assert second.fault is GrantError.REUSED
 
 
 def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
@@ -97,57 +107,61 @@ def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
     late = asked(again.device, token, 11)
 
     assert (again.fault, again.device) == (None, used)
-    assert late.fault is Fault.REUSED
+    assert late.fault is GrantError.REUSED
 
 
 def test_a_device_learns_of_a_no_and_of_its_end() -> None:
     denied, token = waiting(state=DeviceState.DENIED)
     device, _ = waiting(state=DeviceState.APPROVED)
 
-    assert asked(denied, token, 1).fault is Fault.DENIED
-    assert asked(device, token, 600).fault is Fault.EXPIRED
+    assert asked(denied, token, 1).fault is GrantError.DENIED
+    assert asked(device, token, 600).fault is GrantError.EXPIRED
 
 
 def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
-    guessed = Token.made(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
+    guessed = BearerToken.made(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
     at = after(1).at
 
-    assert device_model.poll(device, token, "radio", (), at, GRACE) is Fault.INVALID
-    assert device_model.poll(device, guessed, "tv", (), at, GRACE) is Fault.INVALID
-    assert device_model.poll(None, token, "tv", (), at, GRACE) is Fault.INVALID
-    assert device_model.poll(device, token, "tv", ("https://else.example",), at, GRACE) is Fault.TARGET
+    assert device_model.poll(device, token, "radio", (), at, GRACE) is GrantError.INVALID
+    assert device_model.poll(device, guessed, "tv", (), at, GRACE) is GrantError.INVALID
+    assert device_model.poll(None, token, "tv", (), at, GRACE) is GrantError.INVALID
+    assert device_model.poll(device, token, "tv", ("https://else.example",), at, GRACE) is GrantError.TARGET
 
 
 def test_a_revoked_approval_lets_no_device_in() -> None:
     live, revoked = grant(), grant(revoke_time=START)
     _, token = waiting()
 
-    assert device_model.let_in(live, None, token, (), after(1), refreshes=True).issue is not None
-    assert device_model.let_in(revoked, None, token, (), after(1), refreshes=True) == Step(fault=Fault.INVALID)
+    assert device_model.issue_device_tokens(live, None, token, (), after(1), refreshes=True).issue is not None
+    assert device_model.issue_device_tokens(revoked, None, token, (), after(1), refreshes=True) == GrantResult(
+        fault=GrantError.INVALID
+    )
 
 
 def test_a_device_that_asks_again_gets_the_same_refresh_token_and_changes_nothing() -> None:
     _, token = waiting()
-    first = device_model.let_in(grant(), None, token, (), after(1), refreshes=True)
+    first = device_model.issue_device_tokens(grant(), None, token, (), after(1), refreshes=True)
     assert first.issue is not None
 
-    again = device_model.let_in(first.issue.sign_in, first.changes.refresh_token, token, (), after(2), refreshes=True)
+    again = device_model.issue_device_tokens(
+        first.issue.sign_in, first.changes.refresh_token, token, (), after(2), refreshes=True
+    )
 
     assert again.issue is not None
     assert (again.issue.refresh, again.issue.is_first) == (first.issue.refresh, False)
-    assert again.changes == NOTHING
+    assert again.changes == NO_CHANGES
 
 
 def test_a_device_that_renewed_its_tokens_gets_none_for_its_code_and_loses_none() -> None:
     _, token = waiting()
     _, other = waiting()
     other = dataclasses.replace(other, secret=b"e" * 32)
-    renewed = device_model.let_in(grant(), None, other, (), after(1), refreshes=True)
+    renewed = device_model.issue_device_tokens(grant(), None, other, (), after(1), refreshes=True)
     assert renewed.issue is not None
 
-    again = device_model.let_in(
+    again = device_model.issue_device_tokens(
         renewed.issue.sign_in, renewed.changes.refresh_token, token, (), after(2), refreshes=True
     )
 
-    assert again == Step(fault=Fault.INVALID)
+    assert again == GrantResult(fault=GrantError.INVALID)

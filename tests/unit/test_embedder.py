@@ -26,8 +26,14 @@ from skein_recall.embedded_model.batcher import (
     EmbedderBusy,
 )
 from skein_recall.embedded_model.build_graph import graph_bytes
-from skein_recall.embedded_model.embedder import CACHED_QUERIES, CHUNK_TOKENS, READ_CHARACTERS, Embedder, EmbedderClosed
-from skein_recall.embedded_model.minilm import BLOCK, GRAPH, MiniLM, ModelUnavailable, Rounded, Weights
+from skein_recall.embedded_model.embedder import (
+    CACHED_QUERIES,
+    CHUNK_TOKENS,
+    READ_CHARACTERS,
+    EmbedderClosed,
+    LocalEmbedder,
+)
+from skein_recall.embedded_model.minilm import BLOCK, GRAPH, MiniLM, ModelUnavailable, QuantizedMatrix, Weights
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -44,8 +50,8 @@ MODEL = MiniLM.load(threads=1)
 
 
 @pytest.fixture
-async def embedder() -> AsyncIterator[Embedder]:
-    async with Embedder(MODEL) as running:
+async def embedder() -> AsyncIterator[LocalEmbedder]:
+    async with LocalEmbedder(MODEL) as running:
         yield running
 
 
@@ -72,7 +78,7 @@ class Gated:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: repr(case["text"][:20]))
-async def test_a_vector_is_that_of_the_reference_implementation(embedder: Embedder, case: dict[str, Any]) -> None:
+async def test_a_vector_is_that_of_the_reference_implementation(embedder: LocalEmbedder, case: dict[str, Any]) -> None:
     (vector,) = await embedder.embed([case["text"]])
 
     # As near as weights of a byte come; what holds no word is neither near nor far from anything else.
@@ -81,7 +87,7 @@ async def test_a_vector_is_that_of_the_reference_implementation(embedder: Embedd
     assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
 
 
-async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: Embedder) -> None:
+async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: LocalEmbedder) -> None:
     alone = [(await embedder.embed([text]))[0] for text in TEXTS]
 
     together = await embedder.embed(TEXTS)
@@ -91,7 +97,7 @@ async def test_texts_in_one_batch_get_the_vectors_they_get_alone(embedder: Embed
     assert float((together * np.stack(alone)).sum(axis=1).min()) > 0.9999
 
 
-async def test_texts_are_as_near_to_one_another_as_the_reference_has_them(embedder: Embedder) -> None:
+async def test_texts_are_as_near_to_one_another_as_the_reference_has_them(embedder: LocalEmbedder) -> None:
     worded = [case for case in CASES if any(character.isalpha() for character in case["text"])]
     reference = np.array([case["vector"] for case in worded], dtype=np.float32)
 
@@ -107,7 +113,7 @@ async def test_texts_are_as_near_to_one_another_as_the_reference_has_them(embedd
 def test_a_weight_is_rounded_by_half_a_step_of_its_block_at_most(weights: list[float], exponent: int) -> None:
     matrix = np.array([weights, [0.0] * 2 * BLOCK], dtype=np.float32) * np.float32(2.0**exponent)
 
-    rounded = Rounded.of(matrix)
+    rounded = QuantizedMatrix.of(matrix)
 
     steps = rounded.steps.reshape(2, 2, 1)
     again = (rounded.numbers.astype(np.float32) - 128) * steps
@@ -136,11 +142,11 @@ def test_a_processor_without_a_faster_form_of_the_weights_gives_the_same_vectors
     assert float((found * wanted).sum(axis=1).min()) > 0.998
 
 
-async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
     assert (await embedder.embed([])).shape == (0, 384)
 
 
-async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: Embedder) -> None:
+async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: LocalEmbedder) -> None:
     texts = [[f"caller {caller} keeps {count} keys" for count in range(caller % 12)] for caller in range(40)]
 
     answers = await asyncio.gather(*map(embedder.embed, texts))
@@ -150,7 +156,7 @@ async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: Em
             assert float(vector @ (await embedder.embed_query(text))) > 0.9999
 
 
-async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: Embedder) -> None:
+async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: LocalEmbedder) -> None:
     bad, good = await asyncio.gather(embedder.embed(["\ud800"]), embedder.embed(["tea"]), return_exceptions=True)
 
     assert isinstance(bad, UnicodeEncodeError)
@@ -159,7 +165,7 @@ async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: Embed
 
 async def test_a_query_is_embedded_once_per_scope() -> None:
     seen: list[int] = []
-    async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
+    async with LocalEmbedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
         first = await embedder.embed_query("Where is the key?", scope="a")
         again = await embedder.embed_query("Where is the key?", scope="a")
         other = await embedder.embed_query("Where is the key?", scope="b")
@@ -172,7 +178,7 @@ async def test_a_query_is_embedded_once_per_scope() -> None:
 
 async def test_callers_who_ask_the_same_at_once_share_one_run() -> None:
     seen: list[int] = []
-    async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
+    async with LocalEmbedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
         first = asyncio.create_task(embedder.embed_query("Where is the key?", scope="a"))
         second = asyncio.create_task(embedder.embed_query("Where is the key?", scope="a"))
         await asyncio.sleep(0)  # Both are waiting now.
@@ -186,7 +192,7 @@ async def test_callers_who_ask_the_same_at_once_share_one_run() -> None:
 
 async def test_the_query_cache_forgets_the_least_recent() -> None:
     seen: list[int] = []
-    async with Embedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
+    async with LocalEmbedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
         for start in range(0, CACHED_QUERIES + 1, SMALL_LANE_TEXTS):
             numbers = range(start, min(start + SMALL_LANE_TEXTS, CACHED_QUERIES + 1))
             await asyncio.gather(*(embedder.embed_query(str(number)) for number in numbers))
@@ -198,7 +204,7 @@ async def test_the_query_cache_forgets_the_least_recent() -> None:
 
 async def test_the_hook_hears_of_every_text_and_its_time() -> None:
     seen: list[tuple[int, float]] = []
-    async with Embedder(MODEL, on_batch=lambda texts, seconds: seen.append((texts, seconds))) as embedder:
+    async with LocalEmbedder(MODEL, on_batch=lambda texts, seconds: seen.append((texts, seconds))) as embedder:
         await embedder.embed(TEXTS)
 
     assert sum(texts for texts, _ in seen) == len(TEXTS)
@@ -207,7 +213,7 @@ async def test_the_hook_hears_of_every_text_and_its_time() -> None:
 
 async def test_the_hook_hears_once_of_each_request_how_long_it_waited() -> None:
     waited: list[float] = []
-    async with Embedder(MODEL, on_begin=waited.append) as embedder:
+    async with LocalEmbedder(MODEL, on_begin=waited.append) as embedder:
         await asyncio.gather(embedder.embed(TEXTS), embedder.embed(["tea"]))
         await embedder.embed(TEXTS)
 
@@ -216,7 +222,7 @@ async def test_the_hook_hears_once_of_each_request_how_long_it_waited() -> None:
 
 
 async def test_an_embedder_that_was_closed_refuses() -> None:
-    embedder = Embedder(MODEL)
+    embedder = LocalEmbedder(MODEL)
 
     await embedder.aclose()
     await embedder.aclose()
@@ -395,7 +401,7 @@ async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read
             return MODEL.tokens(texts)
 
     text = "The weather was fair and nobody had much to say about it. " * 1724
-    async with Embedder(Noting(MODEL.session, MODEL.given, MODEL.reader, MODEL.splitter)) as embedder:
+    async with LocalEmbedder(Noting(MODEL.session, MODEL.given, MODEL.reader, MODEL.splitter)) as embedder:
         (vector,) = await embedder.embed([text])
 
     (whole,) = MODEL.vectors(MODEL.tokens([text]))
@@ -403,7 +409,7 @@ async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read
     assert float(vector @ whole) > 0.9999
 
 
-SPLITTER = Embedder(MODEL)
+SPLITTER = LocalEmbedder(MODEL)
 LONGEST_ENTRY = ("The weather was fair and nobody had much to say about it. " * 1724)[:99_950].rstrip()
 
 
@@ -493,10 +499,10 @@ def test_weights_laid_out_differently_are_refused(monkeypatch: pytest.MonkeyPatc
 def test_serving_imports_no_training_framework() -> None:
     program = """
 import asyncio, sys
-from skein_recall.embedded_model.embedder import Embedder
+from skein_recall.embedded_model.embedder import LocalEmbedder
 
 async def main():
-    async with Embedder.load() as embedder:
+    async with LocalEmbedder.load() as embedder:
         await embedder.embed(["tea"])
         embedder.chunks("tea " * 300)
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_kit.errors import FilterFieldUnknown, FilterInvalid
-from skein_kit.filters.evaluator import holds
-from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, written
+from skein_kit.filters.evaluator import matches
+from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, format_expression
 from skein_kit.filters.fields import OVERFLOW, importance_of, priority_of, properties_of, property_text
-from skein_kit.filters.parser import read
+from skein_kit.filters.parser import parse
 
 READ: list[tuple[str, Expression]] = [
     ("type = fact", Compare(("type",), "=", "fact")),
@@ -78,17 +78,17 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("text", "expression"), READ)
 def test_it_reads_what_is_meant(text: str, expression: Expression) -> None:
-    assert read(text) == expression
+    assert parse(text) == expression
 
 
 def test_no_text_is_no_condition() -> None:
-    assert read(" \n") is None
+    assert parse(" \n") is None
 
 
 @pytest.mark.parametrize(("text", "refusal", "what"), REFUSED)
 def test_what_it_cannot_read_is_refused_by_its_place(text: str, refusal: type[Exception], what: str) -> None:
     with pytest.raises(refusal) as caught:
-        read(text, "filter.where")
+        parse(text, "filter.where")
 
     ((place, said),) = caught.value.violations  # type: ignore[attr-defined]  # Both are refusals.
     assert place == "filter.where"
@@ -97,13 +97,13 @@ def test_what_it_cannot_read_is_refused_by_its_place(text: str, refusal: type[Ex
 
 @given(EXPRESSIONS)
 def test_what_is_written_reads_as_the_same(expression: Expression) -> None:
-    assert read(written(expression)) == expression
+    assert parse(format_expression(expression)) == expression
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        read(text)
+        parse(text)
     except (FilterInvalid, FilterFieldUnknown):
         return
 
@@ -135,10 +135,10 @@ def test_what_is_not_there_is_empty_and_never_unknown(text: str, *, passes: bool
         "importance": 1.0,
         "metadata": {"customer": {"plans": ["trial", "pro"]}, "nothing": None, "count": 2},
     }
-    condition = read(text)
+    condition = parse(text)
 
     assert condition is not None
-    assert holds(condition, memory) is passes
+    assert matches(condition, memory) is passes
 
 
 def test_properties_are_scalars_by_their_names_in_order() -> None:

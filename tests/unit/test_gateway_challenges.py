@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_gateway.identity.challenges import headers_of
+from skein_gateway.identity.challenges import error_headers
 from skein_gateway.oauth.request_handler import problem_of
 from skein_kit import errors
 
@@ -10,8 +10,8 @@ LIST = "/skein.memory.v1.MemoryService/ListMemories"
 METADATA = 'resource_metadata="https://a/.well-known/oauth-protected-resource"'
 
 
-def challenge(refusal: errors.Refusal, path: str = LIST, *, has_credential: bool = True) -> str:
-    return headers_of(refusal.status(), path, "https://a", has_credential=has_credential).get("www-authenticate", "")
+def challenge(refusal: errors.RpcError, path: str = LIST, *, has_credential: bool = True) -> str:
+    return error_headers(refusal.status(), path, "https://a", has_credential=has_credential).get("www-authenticate", "")
 
 
 def test_who_shows_nothing_is_told_what_to_show() -> None:
@@ -31,19 +31,19 @@ def test_too_little_scope_is_named() -> None:
 
 
 def test_what_no_scope_gives_is_not_asked_for() -> None:
-    assert challenge(errors.AccountNeeded()) == ""
+    assert challenge(errors.AccountRequired()) == ""
     assert "scope=" not in challenge(errors.CredentialMissing(), "/skein.auth.v1.AuthService/SignOut")
 
 
 def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
     status = errors.CredentialMissing().status()
 
-    assert headers_of(status, "/unknown", "", has_credential=False) == {"www-authenticate": "Bearer"}
+    assert error_headers(status, "/unknown", "", has_credential=False) == {"www-authenticate": "Bearer"}
 
 
 @pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
 def test_who_calls_too_often_is_told_when_to_come_back(after: float, seconds: str) -> None:
-    found = headers_of(errors.RateLimited(after=after).status(), LIST, "https://a", has_credential=True)
+    found = error_headers(errors.RateLimited(after=after).status(), LIST, "https://a", has_credential=True)
 
     assert found == {"retry-after": seconds}
 
@@ -67,6 +67,6 @@ def test_what_is_wrong_is_named() -> None:
 
 
 def test_our_own_faults_say_nothing() -> None:
-    found = problem_of(errors.Fault(request_id="r").status())
+    found = problem_of(errors.InternalError(request_id="r").status())
 
     assert (found.status, found.error, found.description) == (500, "server_error", "Skein failed.")

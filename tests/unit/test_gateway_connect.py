@@ -124,7 +124,7 @@ def test_null_leaves_a_message_out() -> None:
 
 
 def test_text_is_written_as_it_is() -> None:
-    assert codec.written_json(pb.Memory(content="Grüße, 茶")) == '{"content": "Grüße, 茶"}'.encode()
+    assert codec.dump_json(pb.Memory(content="Grüße, 茶")) == '{"content": "Grüße, 茶"}'.encode()
 
 
 def test_an_error_tells_its_code_sentence_and_details() -> None:
@@ -148,7 +148,7 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
 
 @pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
 def test_every_code_has_an_http_status_and_a_name(code: grpc.StatusCode) -> None:
-    refusal = type("Made", (errors.Refusal,), {"code": code, "reason": "MADE"})()
+    refusal = type("Made", (errors.RpcError,), {"code": code, "reason": "MADE"})()
 
     status, body = codec.error(refusal.status())
 

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skein_gateway.context.model import Context, Item, Kind, Style, pack
+from skein_gateway.context.model import Context, ContextFormat, Item, ItemKind, pack
 from skein_gateway.recall.text_match import ELLIPSIS, normal, terms_of
-from skein_kit.text.token_estimate import tokens_of_text
+from skein_kit.text.token_estimate import estimate_tokens
 
 AT = datetime(2026, 5, 1, 14, 5, tzinfo=UTC)
 NUMBER = re.compile(r"^(?:- )?\[(\d+)\] ", re.MULTILINE)
 
 
 def memory(item_id: str, text: str, **fields: Any) -> Item:
-    return Item(**{"kind": Kind.MEMORY, "item_id": item_id, "text": text, "type": "note", "at": AT, **fields})
+    return Item(**{"kind": ItemKind.MEMORY, "item_id": item_id, "text": text, "type": "note", "at": AT, **fields})
 
 
 def message(item_id: str, text: str, **fields: Any) -> Item:
-    said = {"kind": Kind.MESSAGE, "item_id": item_id, "text": text, "session_id": "s", "by": "user", "at": AT}
+    said = {"kind": ItemKind.MESSAGE, "item_id": item_id, "text": text, "session_id": "s", "by": "user", "at": AT}
     return Item(**{**said, **fields})
 
 
 def packed(*items: Item, budget: int = 500, query: str = "", **style: Any) -> Context:
-    return pack(items, token_budget=budget, terms=terms_of(query), style=Style(**style))
+    return pack(items, token_budget=budget, terms=terms_of(query), style=ContextFormat(**style))
 
 
 def ids(context: Context) -> list[str]:
@@ -44,8 +44,8 @@ def test_a_context_is_grouped_by_kind_and_each_group_is_in_order_of_time() -> No
         message("o", "An older talk.", session_id="before", at=AT - timedelta(days=1), by=""),
         memory("n2", "She moved to Bern.", at=later),
         memory("n1", "She lived in Rome."),
-        Item(kind=Kind.PROFILE, item_id="anna", text="name: Anna\nlanguage: de", is_part=True),
-        Item(kind=Kind.BLOCK, item_id="b", text="Be brief.", by="persona", at=AT),
+        Item(kind=ItemKind.PROFILE, item_id="anna", text="name: Anna\nlanguage: de", is_part=True),
+        Item(kind=ItemKind.BLOCK, item_id="b", text="Be brief.", by="persona", at=AT),
     )
 
     assert context.text == (
@@ -59,7 +59,7 @@ def test_a_context_is_grouped_by_kind_and_each_group_is_in_order_of_time() -> No
     )
     assert [citation.number for citation in context.citations] == list(range(1, 9))
     assert ids(context) == ["b", "anna", "f", "n1", "n2", "o", "m1", "m2"]
-    assert context.token_count == tokens_of_text(context.text)
+    assert context.token_count == estimate_tokens(context.text)
     assert context.omitted_count == 0
 
 
@@ -196,7 +196,7 @@ WORDS = st.lists(st.sampled_from(["anna", "likes", "green", "tea.", "[3]", "\n",
 ITEMS = st.lists(
     st.builds(
         Item,
-        kind=st.sampled_from(Kind),
+        kind=st.sampled_from(ItemKind),
         item_id=st.uuids().map(str),
         text=WORDS.map(" ".join),
         at=st.none() | st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - hypothesis adds it.
@@ -208,16 +208,18 @@ ITEMS = st.lists(
     max_size=25,
     unique_by=lambda item: item.item_id,
 )
-STYLES = st.builds(Style, markdown=st.booleans(), newest_first=st.booleans(), session_id=st.sampled_from(["", "s"]))
+STYLES = st.builds(
+    ContextFormat, markdown=st.booleans(), newest_first=st.booleans(), session_id=st.sampled_from(["", "s"])
+)
 
 
 @settings(max_examples=300)
 @given(ITEMS, st.integers(1, 300), st.sampled_from(["", "green tea", "kettle"]), STYLES)
-def test_a_context_keeps_its_promises(items: list[Item], budget: int, query: str, style: Style) -> None:
+def test_a_context_keeps_its_promises(items: list[Item], budget: int, query: str, style: ContextFormat) -> None:
     context = pack(items, token_budget=budget, terms=terms_of(query), style=style)
 
     # Never above the budget, and counted right.
-    assert context.token_count == tokens_of_text(context.text) <= budget
+    assert context.token_count == estimate_tokens(context.text) <= budget
     # Each number in the text has its citation, and each citation its number.
     numbers = [int(number) for number in NUMBER.findall(context.text)]
     assert numbers == [citation.number for citation in context.citations] == list(range(1, len(numbers) + 1))
@@ -233,7 +235,7 @@ def test_a_context_keeps_its_promises(items: list[Item], budget: int, query: str
 
 @settings(max_examples=200)
 @given(ITEMS, st.integers(1, 300), STYLES)
-def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, style: Style) -> None:
+def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, style: ContextFormat) -> None:
     items = [item for item in items if item.text.strip()]
     if not items:
         return
@@ -247,7 +249,9 @@ def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, style: St
 
 
 @given(ITEMS, st.integers(1, 300), STYLES)
-def test_no_hit_that_is_shown_whole_says_what_another_one_says(items: list[Item], budget: int, style: Style) -> None:
+def test_no_hit_that_is_shown_whole_says_what_another_one_says(
+    items: list[Item], budget: int, style: ContextFormat
+) -> None:
     context = pack(items, token_budget=budget, terms=frozenset(), style=style)
 
     whole = [

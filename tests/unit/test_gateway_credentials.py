@@ -21,14 +21,14 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein_auth.signing import keyring as signing
 from skein_auth.tenancy import tenants
 from skein_gateway.identity import credential_cache as credentials
-from skein_gateway.identity.credential_cache import Credentials
-from skein_gateway.identity.credential_check import Recognition, RecognitionKeys, Recognizer
+from skein_gateway.identity.credential_cache import IdentityCache
+from skein_gateway.identity.credential_check import CredentialChecker, CredentialCheckKeys, CredentialOrigin
 from skein_gateway.identity.source_limits import SOURCE_RATE
-from skein_kit.calls.call import Call, current
-from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, Refusal, ServiceUnavailable
+from skein_kit.calls.call import Call, current_call
+from skein_kit.errors import CredentialInvalid, CredentialMissing, FieldInvalid, RpcError, ServiceUnavailable
 from skein_kit.identity import identity_token
-from skein_kit.identity.bearer_token import Token
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ class Auth:
 
     async def Exchange(self, request: auth_pb2.ExchangeRequest) -> auth_pb2.ExchangeResponse:
         self.asked.append(request)
-        call = current()
+        call = current_call()
         assert call is not None
         self.tokens_held.append(call.token)
         await self.may_answer.wait()
@@ -62,7 +62,7 @@ class Auth:
         caller = Caller(
             principal=f"api_key:{request.bearer.rstrip('_')}", tenant_id=TENANT, permissions=frozenset({"memory.read"})
         )
-        token, ends = sign(caller, key=self.key, at=time.time())
+        token, ends = sign_identity_token(caller, key=self.key, at=time.time())
         return auth_pb2.ExchangeResponse(token=token, expire_time=Timestamp(seconds=int(ends)))
 
     async def keys(self) -> Mapping[str, str]:
@@ -70,13 +70,13 @@ class Auth:
         return {str(key.kid): json.dumps(key.as_dict(private=False))}
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> IdentityCache:
         stub = cast("auth_pb2_grpc.IdentityServiceAsyncStub", self)
-        recognizer = Recognizer(self.recognition_keys, clock=lambda: self.now)
-        return Credentials(stub, TokenVerifier(self.keys), recognizer, clock=lambda: self.now)
+        recognizer = CredentialChecker(self.recognition_keys, clock=lambda: self.now)
+        return IdentityCache(stub, IdentityTokenVerifier(self.keys), recognizer, clock=lambda: self.now)
 
-    async def recognition_keys(self) -> RecognitionKeys:
-        return RecognitionKeys(check_keys=(CHECK_KEY,))
+    async def recognition_keys(self) -> CredentialCheckKeys:
+        return CredentialCheckKeys(check_keys=(CHECK_KEY,))
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
 def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
     assert credentials.LIFETIME_SECONDS + tenants.REMEMBER_SECONDS < 5
-    assert credentials.LIFETIME_SECONDS + signing.BELIEVED_SECONDS < 5
-    assert identity_token._BELIEVED_SECONDS < 5
+    assert credentials.LIFETIME_SECONDS + signing.VERIFICATION_KEYS_TTL_SECONDS < 5
+    assert identity_token._KEY_MAX_AGE_SECONDS < 5
 
 
 async def test_concurrent_callers_share_one_exchange(auth: Auth) -> None:
@@ -231,17 +231,17 @@ async def test_an_exchange_that_takes_too_long_is_auths_fault_and_may_be_repeate
 
 def key_text(check_key: bytes = b"") -> str:
     """Return a new API key with check digits, or without any."""
-    key = Token.made("skein_", TENANT, uuid.uuid4())
+    key = BearerToken.made("skein_", TENANT, uuid.uuid4())
     return (key.with_check_digits(check_key) if check_key else key).text()
 
 
-async def refusals(known: Credentials, *coming: Call) -> list[str]:
+async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
     """Return what each call is refused with, in order; empty for one that is let in."""
     found = []
     for one in coming:
         try:
             await known.identify(one)
-        except Refusal as refusal:
+        except RpcError as refusal:
             found.append(refusal.reason)
         except aio.AioRpcError as error:
             found.append(error.code().name)
@@ -353,12 +353,12 @@ async def test_a_genuine_access_token_is_recognised_and_one_with_another_signatu
     genuine = jwt.encode(header, {"sub": "x"}, signing, algorithms=["RS256"])
     forged = jwt.encode(header, {"sub": "x"}, other, algorithms=["RS256"])
     unknown = jwt.encode({**header, "kid": "newer"}, {"sub": "x"}, other, algorithms=["RS256"])
-    keys = RecognitionKeys(access_keys={str(signing.kid): signing})
+    keys = CredentialCheckKeys(access_keys={str(signing.kid): signing})
 
     assert [keys.recognize(text) for text in (genuine, forged, unknown)] == [
-        Recognition.GENUINE,
-        Recognition.FORGED,
-        Recognition.UNKNOWN,
+        CredentialOrigin.GENUINE,
+        CredentialOrigin.FORGED,
+        CredentialOrigin.UNKNOWN,
     ]
 
 
@@ -371,11 +371,11 @@ def test_a_header_that_the_cluster_does_not_write_is_forged(more: dict[str, obje
     parts = (json.dumps(part).encode() for part in (header, {"sub": "x"}, "signature"))
     text = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
-    assert RecognitionKeys(access_keys={str(signing.kid): signing}).recognize(text) is Recognition.FORGED
+    assert CredentialCheckKeys(access_keys={str(signing.kid): signing}).recognize(text) is CredentialOrigin.FORGED
 
 
 async def test_without_auths_keys_only_auth_can_tell() -> None:
-    assert RecognitionKeys().recognize(key_text(CHECK_KEY)) is Recognition.UNKNOWN
+    assert CredentialCheckKeys().recognize(key_text(CHECK_KEY)) is CredentialOrigin.UNKNOWN
 
 
 def entering(credential: str, address: str) -> Call:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pytest
 
 from skein_gateway.http_api.cors import origins_of
-from skein_gateway.identity.trusted_proxies import UNTRUSTED, WARNING_SECONDS, Proxies, UntrustedForwarding
+from skein_gateway.identity.trusted_proxies import UNTRUSTED, WARNING_SECONDS, TrustedProxies, UntrustedForwardingAlert
 from skein_kit.settings import SettingInvalid
 
-OURS = Proxies.of("10.0.0.0/8, 2001:db8::/32,192.0.2.1")
+OURS = TrustedProxies.of("10.0.0.0/8, 2001:db8::/32,192.0.2.1")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_last_address_that_no_proxy_of_ours_has_counts(peer: str, forwarded:
 
 
 def test_without_a_setting_nobody_is_believed() -> None:
-    assert Proxies.of("").client("127.0.0.1", ["203.0.113.7"]) == "127.0.0.1"
+    assert TrustedProxies.of("").client("127.0.0.1", ["203.0.113.7"]) == "127.0.0.1"
 
 
 @dataclass
@@ -54,7 +54,7 @@ def lines(log: io.StringIO) -> list[dict[str, object]]:
 
 def test_a_peer_that_forwards_and_is_not_trusted_is_logged_once_in_ten_minutes(log: io.StringIO) -> None:
     clock = Clock()
-    proxies = Proxies(untrusted=UntrustedForwarding(clock))
+    proxies = TrustedProxies(untrusted=UntrustedForwardingAlert(clock))
     before = UNTRUSTED._value.get()  # What the metric counts is what was seen.
 
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_a_trusted_proxy_and_a_caller_that_forwards_nothing_are_not_logged(log: 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])
 def test_what_is_no_network_is_named_with_its_setting(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_TRUSTED_PROXIES"):
-        Proxies.of(text)
+        TrustedProxies.of(text)
 
 
 def test_origins_are_exact() -> None:

@@ -13,11 +13,21 @@ from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.context.rpc import items_of
-from skein_gateway.errors import RecallIncomplete, RecallLate
-from skein_gateway.recall.arms import ARMS, Asked, Outcome, Part, budget, count, has_room_for_blocks, must_do, wanted
-from skein_gateway.recall.rpc import Recalled, of_blocks, of_index
+from skein_gateway.errors import RecallIncomplete, RecallTimedOut
+from skein_gateway.recall.arms import (
+    ARMS,
+    ArmOutcome,
+    ArmResult,
+    TimedResponse,
+    arm_timeout_seconds,
+    enforce_partial_policy,
+    filter_allows_blocks,
+    record_arm_metrics,
+    select_arms,
+)
+from skein_gateway.recall.rpc import RecallResult, of_blocks, of_index
 from skein_gateway.remember.rpc import append_request, create_request
-from skein_kit.errors import PermissionMissing, Refusal
+from skein_kit.errors import PermissionMissing, RpcError
 from skein_kit.identity.identity_token import Caller
 
 MEMORY, MESSAGE, BLOCK = (
@@ -32,18 +42,18 @@ def hit(item_id: str, score: float, kind: recall_pb2.ItemKind = MEMORY, **fields
     return recall_pb2.Hit(item_id=item_id, score=score, kind=kind, **fields)
 
 
-def indexed(*hits: recall_pb2.Hit, arms: list[pb.Arm] = BOTH, **fields: Any) -> Part:
+def indexed(*hits: recall_pb2.Hit, arms: list[pb.Arm] = BOTH, **fields: Any) -> ArmResult:
     """What the recall service answered for these arms."""
-    return of_index(arms, Asked(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
+    return of_index(arms, TimedResponse(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
 
 
-def blocks(*hits: recall_pb2.Hit) -> Part:
-    return Part(outcomes=(Outcome(arm=pb.ARM_BLOCKS, state=pb.ARM_STATE_OK, hit_count=len(hits)),), hits=hits)
+def blocks(*hits: recall_pb2.Hit) -> ArmResult:
+    return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_BLOCKS, state=pb.ARM_STATE_OK, hit_count=len(hits)),), hits=hits)
 
 
-def failed(arm: pb.Arm, code: grpc.StatusCode) -> Outcome:
+def failed(arm: pb.Arm, code: grpc.StatusCode) -> ArmOutcome:
     fault = aio.AioRpcError(code, aio.Metadata(), aio.Metadata())
-    return Outcome.failed(arm, Asked(seconds=0.5, fault=fault))
+    return ArmOutcome.failed(arm, TimedResponse(seconds=0.5, fault=fault))
 
 
 def caller(*permissions: str) -> Caller:
@@ -53,7 +63,7 @@ def caller(*permissions: str) -> Caller:
 def test_the_best_of_all_arms_come_first_and_ties_keep_the_order_of_ids() -> None:
     found = indexed(hit("c", 0.9, MESSAGE), hit("b", 0.5), hit("d", 0.4))
 
-    answer = Recalled(parts=[found, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).answer(3)
+    answer = RecallResult(parts=[found, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).answer(3)
 
     assert [one.item_id for one in answer.hits] == ["c", "a", "b"]
     assert [(status.arm, status.hit_count) for status in answer.arms] == [
@@ -72,7 +82,7 @@ def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large() -> No
         blocks(*(hit(f"b{number}", 0.5, BLOCK, memory=large) for number in range(3))),
     ]
 
-    assert [one.item_id for one in Recalled(parts=parts).answer(100).hits] == ["a0", "a1", "a2"]
+    assert [one.item_id for one in RecallResult(parts=parts).answer(100).hits] == ["a0", "a1", "a2"]
 
 
 def test_hits_make_room_for_the_profile() -> None:
@@ -80,19 +90,19 @@ def test_hits_make_room_for_the_profile() -> None:
     large.content = "x" * 900_000
     profile = subjects_pb2.Subject(subject_id="anna")
     profile.profile.update({"notes": "y" * 250_000 * 8})
-    part = Part(outcomes=(Outcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),), profile=profile)
+    part = ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),), profile=profile)
     found = indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3)))
 
-    answer = Recalled(parts=[found, part]).answer(10)
+    answer = RecallResult(parts=[found, part]).answer(10)
 
     assert [one.item_id for one in answer.hits] == ["a0"]
     assert answer.profile == profile
 
 
 def test_arms_without_an_answer_are_named() -> None:
-    late = Part(outcomes=(failed(pb.ARM_BLOCKS, grpc.StatusCode.DEADLINE_EXCEEDED),))
+    late = ArmResult(outcomes=(failed(pb.ARM_BLOCKS, grpc.StatusCode.DEADLINE_EXCEEDED),))
 
-    answer = Recalled(parts=[indexed(hit("a", 0.5)), late]).answer(10)
+    answer = RecallResult(parts=[indexed(hit("a", 0.5)), late]).answer(10)
 
     assert answer.incomplete == [pb.ARM_BLOCKS]
     assert [status.state for status in answer.arms] == [pb.ARM_STATE_OK, pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT]
@@ -100,7 +110,7 @@ def test_arms_without_an_answer_are_named() -> None:
 
 
 def test_arms_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> None:
-    answer = Recalled(parts=[indexed(hit("a", 0.5), dense_unavailable=True)]).answer(10)
+    answer = RecallResult(parts=[indexed(hit("a", 0.5), dense_unavailable=True)]).answer(10)
 
     assert [status.state for status in answer.arms] == [pb.ARM_STATE_LEXICAL_ONLY] * 2
     assert not answer.incomplete
@@ -129,7 +139,7 @@ def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) ->
 
 
 def test_what_the_recall_service_says_of_its_search_is_passed_on() -> None:
-    answer = Recalled(
+    answer = RecallResult(
         parts=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-2", filter_emptied=True)]
     ).answer(10)
 
@@ -142,46 +152,46 @@ def test_arms_are_counted_by_how_they_did() -> None:
     counter = ARMS.labels("blocks", "timed_out")
     before = counter._value.get()
 
-    count([failed(pb.ARM_BLOCKS, LATE), FINE])
+    record_arm_metrics([failed(pb.ARM_BLOCKS, LATE), FINE])
 
     assert counter._value.get() == before + 1
 
 
 UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
-FINE = Outcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
+FINE = ArmOutcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
 
 
 def test_what_is_there_is_enough_unless_the_caller_says_otherwise() -> None:
-    must_do([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_UNSPECIFIED)
-    must_do([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_RETURN)
-    must_do([FINE, Outcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_FAIL)
-    must_do([Outcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_RETURN)
+    enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_UNSPECIFIED)
+    enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_RETURN)
+    enforce_partial_policy([FINE, ArmOutcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_FAIL)
+    enforce_partial_policy([ArmOutcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_RETURN)
 
 
 @pytest.mark.parametrize(
     ("codes", "refusal", "arms"),
     [
         ([UNAVAILABLE], RecallIncomplete, "blocks"),
-        ([LATE], RecallLate, "blocks"),
+        ([LATE], RecallTimedOut, "blocks"),
         ([LATE, UNAVAILABLE], RecallIncomplete, "blocks, profile"),
-        ([LATE, LATE], RecallLate, "blocks, profile"),
+        ([LATE, LATE], RecallTimedOut, "blocks, profile"),
     ],
 )
 def test_whoever_wants_everything_is_refused_when_something_is_missing(
-    codes: list[grpc.StatusCode], refusal: type[Refusal], arms: str
+    codes: list[grpc.StatusCode], refusal: type[RpcError], arms: str
 ) -> None:
     missing = [failed(arm, code) for arm, code in zip((pb.ARM_BLOCKS, pb.ARM_PROFILE), codes, strict=False)]
 
     with pytest.raises(refusal) as raised:
-        must_do([FINE, *missing], pb.ON_PARTIAL_FAIL)
+        enforce_partial_policy([FINE, *missing], pb.ON_PARTIAL_FAIL)
 
     assert raised.value.facts == {"arms": arms}
 
 
 def test_when_nothing_answers_the_first_fault_is_the_calls() -> None:
-    with pytest.raises(Refusal) as raised:
-        must_do(
-            [failed(pb.ARM_MEMORIES, LATE), failed(pb.ARM_BLOCKS, UNAVAILABLE), Outcome.skipped(pb.ARM_PROFILE)],
+    with pytest.raises(RpcError) as raised:
+        enforce_partial_policy(
+            [failed(pb.ARM_MEMORIES, LATE), failed(pb.ARM_BLOCKS, UNAVAILABLE), ArmOutcome.skipped(pb.ARM_PROFILE)],
             pb.ON_PARTIAL_RETURN,
         )
 
@@ -208,19 +218,19 @@ def test_arms_that_nobody_names_are_those_of_whom_the_filter_names(
 ) -> None:
     request = pb.RecallRequest(query="tea", filter=condition)
 
-    assert wanted(request, caller(*permissions)) == arms
+    assert select_arms(request, caller(*permissions)) == arms
 
 
 def test_blocks_are_not_asked_for_without_words() -> None:
-    assert wanted(pb.RecallRequest(embedding=[1.0], filter={"agent_id": "a"}), caller(*ALL)) == BOTH
+    assert select_arms(pb.RecallRequest(embedding=[1.0], filter={"agent_id": "a"}), caller(*ALL)) == BOTH
 
 
 def test_an_arm_that_is_named_needs_its_permission() -> None:
     request = pb.RecallRequest(query="tea", arms=[pb.ARM_PROFILE, pb.ARM_MESSAGES])
 
-    assert wanted(request, caller(*ALL)) == [pb.ARM_MESSAGES, pb.ARM_PROFILE]
+    assert select_arms(request, caller(*ALL)) == [pb.ARM_MESSAGES, pb.ARM_PROFILE]
     with pytest.raises(PermissionMissing):
-        wanted(request, caller("recall.read", "memory.read"))
+        select_arms(request, caller("recall.read", "memory.read"))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +248,7 @@ def test_a_block_passes_conditions_on_whom_it_is_for_and_when_it_was_made(
     request_: pb.RecallRequest,
     passes: bool,  # noqa: FBT001 - a parameter.
 ) -> None:
-    assert has_room_for_blocks(request_) == passes
+    assert filter_allows_blocks(request_) == passes
 
 
 def test_blocks_are_found_by_their_words_and_say_how() -> None:
@@ -261,7 +271,7 @@ def test_blocks_are_found_by_their_words_and_say_how() -> None:
     [(float("inf"), 5.0), (30.0, 5.0), (4.0, 3.75), (1.0, 0.9), (0.0, 0.0)],
 )
 def test_an_arm_leaves_time_to_answer(remaining: float, expected: float) -> None:
-    assert budget(remaining, 5.0) == pytest.approx(expected)
+    assert arm_timeout_seconds(remaining, 5.0) == pytest.approx(expected)
 
 
 def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversation_ends() -> None:

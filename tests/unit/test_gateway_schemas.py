@@ -21,7 +21,7 @@ from skein_kit.rpc.interceptors import validate
 
 
 def of(kind: type[Message], **options: Any) -> dict[str, Any]:
-    return schemas.schema(schemas.described(kind), **options)
+    return schemas.schema(schemas.descriptor_of(kind), **options)
 
 
 def accepts(kind: type[Message], value: Any, **options: Any) -> bool:
@@ -166,7 +166,7 @@ def test_names_can_stand_elsewhere() -> None:
 
 
 def test_comments_name_what_descriptors_name() -> None:
-    memory, scope = schemas.described(memory_pb2.Memory), memory_pb2.Scope.DESCRIPTOR
+    memory, scope = schemas.descriptor_of(memory_pb2.Memory), memory_pb2.Scope.DESCRIPTOR
     service = memory_pb2.DESCRIPTOR.services_by_name["MemoryService"]
 
     named = {memory.full_name, memory.fields_by_name["content"].full_name, scope.full_name}

@@ -17,8 +17,8 @@ from skein_gateway.recall.text_match import (
     excerpt,
     normal,
     ranked,
-    share,
     stem,
+    term_coverage,
     terms_of,
 )
 
@@ -59,16 +59,19 @@ def test_of_a_long_query_the_beginning_is_looked_for() -> None:
 def test_a_text_that_says_every_word_once_has_the_share_of_one_mention() -> None:
     terms = terms_of("green tea")
 
-    assert share(terms, counts_of("Green TEAS, please", terms)) == pytest.approx(1 / (1 + K1))
-    assert share(terms, counts_of("tea", terms)) == pytest.approx(1 / (1 + K1) / 2)
-    assert share(terms, Counter()) == 0
-    assert share(frozenset(), Counter()) == 0
+    assert term_coverage(terms, counts_of("Green TEAS, please", terms)) == pytest.approx(1 / (1 + K1))
+    assert term_coverage(terms, counts_of("tea", terms)) == pytest.approx(1 / (1 + K1) / 2)
+    assert term_coverage(terms, Counter()) == 0
+    assert term_coverage(frozenset(), Counter()) == 0
 
 
 @given(TEXT, TEXT)
 def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, text: str) -> None:
     terms = terms_of(query)
-    value, more = share(terms, counts_of(text, terms)), share(terms, counts_of(f"{text} {query}", terms))
+    value, more = (
+        term_coverage(terms, counts_of(text, terms)),
+        term_coverage(terms, counts_of(f"{text} {query}", terms)),
+    )
 
     assert 0 <= value <= more < 1 or not terms
 

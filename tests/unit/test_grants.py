@@ -10,19 +10,19 @@ import pytest
 
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import (
-    Chain,
-    Code,
-    Fault,
-    Now,
-    Redemption,
+    AuthorizationCode,
+    AuthSession,
+    CodeRequest,
+    GrantError,
+    GrantResult,
+    Lifetimes,
+    RefreshRequest,
     RefreshToken,
-    Renewal,
-    SignIn,
-    Step,
-    Successors,
-    Terms,
+    RefreshTokenDerivation,
+    RefreshTokenState,
+    StepContext,
 )
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 TENANT = UUID(int=1)
@@ -31,7 +31,7 @@ VERIFIER = "v" * 43
 CHALLENGE = grants.challenge_of(VERIFIER)
 SCOPES = frozenset({"memory.read", "memory.write", "openid"})
 RESOURCES = ("https://skein.example", "https://skein.example/mcp")
-SUCCESSORS = Successors(keys=(b"k" * 32,))
+SUCCESSORS = RefreshTokenDerivation(keys=(b"k" * 32,))
 
 
 @dataclass
@@ -52,13 +52,15 @@ class Counting:
 CHANCE = Counting()
 
 
-def after(seconds: float, *, terms: Terms | None = None, successors: Successors = SUCCESSORS) -> Now:
+def after(
+    seconds: float, *, terms: Lifetimes | None = None, successors: RefreshTokenDerivation = SUCCESSORS
+) -> StepContext:
     at = START + timedelta(seconds=seconds)
-    return Now(at=at, terms=terms or Terms(), chance=CHANCE, successors=successors)
+    return StepContext(at=at, terms=terms or Lifetimes(), chance=CHANCE, successors=successors)
 
 
-def grant(**changes: object) -> SignIn:
-    sign_in = SignIn(
+def grant(**changes: object) -> AuthSession:
+    sign_in = AuthSession(
         tenant_id=TENANT,
         sign_in_id=UUID(int=2),
         account_id=UUID(int=3),
@@ -72,28 +74,28 @@ def grant(**changes: object) -> SignIn:
     return dataclasses.replace(sign_in, **changes)  # type: ignore[arg-type]
 
 
-def approved() -> tuple[SignIn, Code, Token]:
+def approved() -> tuple[AuthSession, AuthorizationCode, BearerToken]:
     return grants.approve(grant(), REDIRECT, CHALLENGE, after(0))
 
 
-def redemption(**changes: object) -> Redemption:
-    right = Redemption(client_id="app", redirect_uri=REDIRECT, verifier=VERIFIER)
+def redemption(**changes: object) -> CodeRequest:
+    right = CodeRequest(client_id="app", redirect_uri=REDIRECT, verifier=VERIFIER)
     return dataclasses.replace(right, **changes)  # type: ignore[arg-type]
 
 
-def first_token() -> tuple[Chain, Token]:
+def first_token() -> tuple[RefreshTokenState, BearerToken]:
     sign_in, code, presented = approved()
     step = grants.redeem((sign_in, code), presented, redemption(), after(0))
     assert step.issue is not None
     assert step.issue.refresh is not None
     assert step.changes.refresh_token is not None
-    return Chain(sign_in=step.issue.sign_in, token=step.changes.refresh_token), step.issue.refresh
+    return RefreshTokenState(sign_in=step.issue.sign_in, token=step.changes.refresh_token), step.issue.refresh
 
 
-def rotated(seconds: float = 100) -> tuple[Chain, Token, Token]:
+def rotated(seconds: float = 100) -> tuple[RefreshTokenState, BearerToken, BearerToken]:
     """Return a replaced token's chain, that token, and its successor."""
     chain, token = first_token()
-    step = grants.refresh(chain, token, Renewal(client_id="app"), after(seconds))
+    step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(seconds))
     stored = step.changes.refresh_token
     assert stored is not None
     assert step.issue is not None
@@ -102,8 +104,8 @@ def rotated(seconds: float = 100) -> tuple[Chain, Token, Token]:
     return dataclasses.replace(chain, token=old, successor=stored), token, step.issue.refresh
 
 
-def nothing_happened(step: Step, fault: Fault) -> bool:
-    return step == Step(fault=fault)
+def nothing_happened(step: GrantResult, fault: GrantError) -> bool:
+    return step == GrantResult(fault=fault)
 
 
 def test_an_approval_lives_as_long_as_its_code() -> None:
@@ -123,8 +125,8 @@ def test_a_code_is_redeemed_with_its_verifier() -> None:
     assert step.changes.code_used == after(30).at
     assert step.issue is not None
     assert (step.issue.scopes, step.issue.resources) == (SCOPES, RESOURCES)
-    assert step.issue.sign_in.expire_time == after(30).at + Terms().sign_in
-    assert step.issue.refresh_expire_time == after(30).at + Terms().refresh
+    assert step.issue.sign_in.expire_time == after(30).at + Lifetimes().sign_in
+    assert step.issue.refresh_expire_time == after(30).at + Lifetimes().refresh
 
 
 def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the_access_token() -> None:
@@ -135,7 +137,7 @@ def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the
     assert step.issue is not None
     assert step.issue.refresh is None
     assert step.changes.refresh_token is None
-    assert step.issue.sign_in.expire_time == step.issue.expire_time == START + Terms().access
+    assert step.issue.sign_in.expire_time == step.issue.expire_time == START + Lifetimes().access
 
 
 @pytest.mark.parametrize(
@@ -159,15 +161,15 @@ def test_who_could_not_redeem_a_code_neither_redeems_nor_revokes(wrong: dict[str
 
     step = grants.redeem((sign_in, code), presented, redemption(**wrong), after(10))
 
-    assert nothing_happened(step, Fault.INVALID)
+    assert nothing_happened(step, GrantError.INVALID)
 
 
 def test_a_wrong_secret_redeems_nothing() -> None:
     sign_in, code, presented = approved()
-    guessed = Token.made(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
+    guessed = BearerToken.made(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
 
-    assert nothing_happened(grants.redeem((sign_in, code), guessed, redemption(), after(10)), Fault.INVALID)
-    assert nothing_happened(grants.redeem(None, presented, redemption(), after(10)), Fault.INVALID)
+    assert nothing_happened(grants.redeem((sign_in, code), guessed, redemption(), after(10)), GrantError.INVALID)
+    assert nothing_happened(grants.redeem(None, presented, redemption(), after(10)), GrantError.INVALID)
 
 
 def test_a_replayed_code_revokes_what_it_gave_even_when_it_has_expired() -> None:
@@ -177,7 +179,7 @@ def test_a_replayed_code_revokes_what_it_gave_even_when_it_has_expired() -> None
     for seconds in (10, 10_000):
         step = grants.redeem((sign_in, used), presented, redemption(), after(seconds))
 
-        assert step.fault is Fault.REUSED
+        assert step.fault is GrantError.REUSED
         assert step.changes.revoked == after(seconds).at
         assert step.issue is None
 
@@ -186,14 +188,14 @@ def test_a_code_works_no_longer_than_it_lives() -> None:
     sign_in, code, presented = approved()
 
     assert grants.redeem((sign_in, code), presented, redemption(), after(59.9)).issue is not None
-    assert nothing_happened(grants.redeem((sign_in, code), presented, redemption(), after(60)), Fault.INVALID)
+    assert nothing_happened(grants.redeem((sign_in, code), presented, redemption(), after(60)), GrantError.INVALID)
 
 
 def test_a_code_of_a_revoked_grant_is_worth_nothing() -> None:
     sign_in, code, presented = approved()
     revoked = dataclasses.replace(sign_in, revoke_time=START)
 
-    assert nothing_happened(grants.redeem((revoked, code), presented, redemption(), after(1)), Fault.INVALID)
+    assert nothing_happened(grants.redeem((revoked, code), presented, redemption(), after(1)), GrantError.INVALID)
 
 
 def test_a_code_gives_fewer_resources_but_never_others() -> None:
@@ -204,13 +206,13 @@ def test_a_code_gives_fewer_resources_but_never_others() -> None:
 
     assert fewer.issue is not None
     assert fewer.issue.resources == RESOURCES[1:]
-    assert nothing_happened(other, Fault.TARGET)
+    assert nothing_happened(other, GrantError.TARGET)
 
 
 def test_a_refresh_replaces_the_token() -> None:
     chain, token = first_token()
 
-    step = grants.refresh(chain, token, Renewal(client_id="app"), after(100))
+    step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(100))
 
     assert step.issue is not None
     assert step.issue.refresh is not None
@@ -223,32 +225,32 @@ def test_a_refresh_replaces_the_token() -> None:
 def test_the_predecessor_gets_the_same_successor_again_within_the_grace() -> None:
     chain, token, successor = rotated(100)
 
-    again = grants.refresh(chain, token, Renewal(client_id="app"), after(109.9))
+    again = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(109.9))
 
-    assert again.changes == grants.NOTHING
+    assert again.changes == grants.NO_CHANGES
     assert again.issue is not None
     assert again.issue.refresh == successor
 
 
 def test_the_successor_is_found_again_after_the_system_key_changed() -> None:
     chain, token, successor = rotated(100)
-    changed = Successors(keys=(b"n" * 32, b"k" * 32))
-    forgotten = Successors(keys=(b"n" * 32,))
+    changed = RefreshTokenDerivation(keys=(b"n" * 32, b"k" * 32))
+    forgotten = RefreshTokenDerivation(keys=(b"n" * 32,))
 
-    again = grants.refresh(chain, token, Renewal(client_id="app"), after(105, successors=changed))
-    refused = grants.refresh(chain, token, Renewal(client_id="app"), after(105, successors=forgotten))
+    again = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, successors=changed))
+    refused = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, successors=forgotten))
 
     assert again.issue is not None
     assert again.issue.refresh == successor
-    assert nothing_happened(refused, Fault.INVALID)
+    assert nothing_happened(refused, GrantError.INVALID)
 
 
 def test_the_predecessor_revokes_the_sign_in_after_the_grace() -> None:
     chain, token, _ = rotated(100)
 
-    step = grants.refresh(chain, token, Renewal(client_id="app"), after(110))
+    step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(110))
 
-    assert step.fault is Fault.REUSED
+    assert step.fault is GrantError.REUSED
     assert step.changes.revoked == after(110).at
 
 
@@ -257,18 +259,22 @@ def test_the_predecessor_revokes_the_sign_in_once_its_successor_was_used() -> No
     assert chain.successor is not None
     used = dataclasses.replace(chain.successor, replace_time=after(101).at, replaced_by=UUID(int=9))
 
-    step = grants.refresh(dataclasses.replace(chain, successor=used), token, Renewal(client_id="app"), after(102))
+    step = grants.refresh(
+        dataclasses.replace(chain, successor=used), token, RefreshRequest(client_id="app"), after(102)
+    )
 
-    assert step.fault is Fault.REUSED
+    assert step.fault is GrantError.REUSED
     assert step.changes.revoked == after(102).at
 
 
 def test_no_grace_means_no_second_answer() -> None:
     chain, token, _ = rotated(100)
 
-    step = grants.refresh(chain, token, Renewal(client_id="app"), after(100, terms=Terms(grace=timedelta(0))))
+    step = grants.refresh(
+        chain, token, RefreshRequest(client_id="app"), after(100, terms=Lifetimes(grace=timedelta(0)))
+    )
 
-    assert step.fault is Fault.REUSED
+    assert step.fault is GrantError.REUSED
 
 
 @pytest.mark.parametrize("client_id", ["another", ""])
@@ -276,36 +282,40 @@ def test_another_client_neither_refreshes_nor_revokes(client_id: str) -> None:
     live, token = first_token()
     replaced, old, _ = rotated(100)
 
-    assert nothing_happened(grants.refresh(live, token, Renewal(client_id=client_id), after(1)), Fault.INVALID)
-    assert nothing_happened(grants.refresh(replaced, old, Renewal(client_id=client_id), after(500)), Fault.INVALID)
+    assert nothing_happened(
+        grants.refresh(live, token, RefreshRequest(client_id=client_id), after(1)), GrantError.INVALID
+    )
+    assert nothing_happened(
+        grants.refresh(replaced, old, RefreshRequest(client_id=client_id), after(500)), GrantError.INVALID
+    )
 
 
 def test_a_refreshed_access_token_has_less_but_never_more() -> None:
     chain, token = first_token()
 
-    fewer = grants.refresh(chain, token, Renewal(client_id="app", scopes=frozenset({"memory.read"})), after(1))
-    more = grants.refresh(chain, token, Renewal(client_id="app", scopes=SCOPES | {"keys.write"}), after(1))
-    other = grants.refresh(chain, token, Renewal(client_id="app", resources=("https://else.example",)), after(1))
+    fewer = grants.refresh(chain, token, RefreshRequest(client_id="app", scopes=frozenset({"memory.read"})), after(1))
+    more = grants.refresh(chain, token, RefreshRequest(client_id="app", scopes=SCOPES | {"keys.write"}), after(1))
+    other = grants.refresh(chain, token, RefreshRequest(client_id="app", resources=("https://else.example",)), after(1))
 
     assert fewer.issue is not None
     assert fewer.issue.scopes == {"memory.read"}
     assert fewer.issue.sign_in.scopes == SCOPES
-    assert nothing_happened(more, Fault.SCOPE)
-    assert nothing_happened(other, Fault.TARGET)
+    assert nothing_happened(more, GrantError.SCOPE)
+    assert nothing_happened(other, GrantError.TARGET)
 
 
 def test_a_sign_in_ends_without_use_and_in_any_case() -> None:
-    terms = Terms(refresh=timedelta(days=30), sign_in=timedelta(days=90))
+    terms = Lifetimes(refresh=timedelta(days=30), sign_in=timedelta(days=90))
     chain, token = first_token()
     old = dataclasses.replace(chain.token, expire_time=START + timedelta(days=200))
 
-    idle = grants.refresh(chain, token, Renewal(client_id="app"), after(30 * 86_400, terms=terms))
+    idle = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(30 * 86_400, terms=terms))
     over = grants.refresh(
-        dataclasses.replace(chain, token=old), token, Renewal(client_id="app"), after(90 * 86_400, terms=terms)
+        dataclasses.replace(chain, token=old), token, RefreshRequest(client_id="app"), after(90 * 86_400, terms=terms)
     )
 
-    assert nothing_happened(idle, Fault.EXPIRED)
-    assert nothing_happened(over, Fault.EXPIRED)
+    assert nothing_happened(idle, GrantError.EXPIRED)
+    assert nothing_happened(over, GrantError.EXPIRED)
 
 
 def test_nothing_given_out_lives_longer_than_its_sign_in() -> None:
@@ -313,7 +323,7 @@ def test_nothing_given_out_lives_longer_than_its_sign_in() -> None:
     ends = START + timedelta(seconds=600)
     short = dataclasses.replace(chain, sign_in=dataclasses.replace(chain.sign_in, expire_time=ends))
 
-    step = grants.refresh(short, token, Renewal(client_id="app"), after(300))
+    step = grants.refresh(short, token, RefreshRequest(client_id="app"), after(300))
 
     assert step.issue is not None
     assert step.issue.expire_time == step.issue.refresh_expire_time == ends
@@ -323,23 +333,25 @@ def test_a_revoked_sign_in_is_not_refreshed() -> None:
     chain, token = first_token()
     revoked = dataclasses.replace(chain, sign_in=dataclasses.replace(chain.sign_in, revoke_time=START))
 
-    assert nothing_happened(grants.refresh(revoked, token, Renewal(client_id="app"), after(1)), Fault.INVALID)
-    assert nothing_happened(grants.refresh(None, token, Renewal(client_id="app"), after(1)), Fault.INVALID)
+    assert nothing_happened(
+        grants.refresh(revoked, token, RefreshRequest(client_id="app"), after(1)), GrantError.INVALID
+    )
+    assert nothing_happened(grants.refresh(None, token, RefreshRequest(client_id="app"), after(1)), GrantError.INVALID)
 
 
 def test_an_own_sign_in_is_refreshed_without_a_client() -> None:
     own = grant(client_id="", scopes=frozenset({"account"}))
-    begun = grants.begin(own, after(0))
+    begun = grants.begin_session(own, after(0))
     assert begun.issue is not None
     assert begun.issue.refresh is not None
     assert begun.changes.refresh_token is not None
-    chain = Chain(sign_in=begun.issue.sign_in, token=begun.changes.refresh_token)
+    chain = RefreshTokenState(sign_in=begun.issue.sign_in, token=begun.changes.refresh_token)
 
-    step = grants.refresh(chain, begun.issue.refresh, Renewal(), after(5))
+    step = grants.refresh(chain, begun.issue.refresh, RefreshRequest(), after(5))
 
     assert step.issue is not None
     assert nothing_happened(
-        grants.refresh(chain, begun.issue.refresh, Renewal(client_id="app"), after(5)), Fault.INVALID
+        grants.refresh(chain, begun.issue.refresh, RefreshRequest(client_id="app"), after(5)), GrantError.INVALID
     )
 
 
@@ -347,7 +359,7 @@ def test_the_challenge_is_that_of_rfc_7636() -> None:
     verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
     assert grants.challenge_of(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-    assert grants.proves(verifier, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+    assert grants.verify_code_challenge(verifier, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
 
 
 @pytest.mark.parametrize(

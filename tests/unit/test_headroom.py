@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from skein_kit.admission.adaptive_limit import WINDOW_SECONDS, Limit
+from skein_kit.admission.adaptive_limit import WINDOW_SECONDS, AdaptiveLimit
 
 TARGET = 0.01
 
 
-def limit(least: int = 8, most: int = 100) -> Limit:
-    return Limit(least=least, most=most, target_seconds=TARGET)
+def limit(least: int = 8, most: int = 100) -> AdaptiveLimit:
+    return AdaptiveLimit(least=least, most=most, target_seconds=TARGET)
 
 
-def windows(found: Limit, *delays: float, is_short: bool = True, start: float = 0.0, count: int = 1) -> float:
+def windows(found: AdaptiveLimit, *delays: float, is_short: bool = True, start: float = 0.0, count: int = 1) -> float:
     """Let windows pass in each of which these delays were seen; return the time after them."""
     at = start
     for _ in range(count):

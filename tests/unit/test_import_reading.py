@@ -16,7 +16,7 @@ from skein_cluster.importers.sources.assistant_store import vector_of
 from skein_cluster.importers.sources.base import Notes, SourceInvalid
 from skein_cluster.importers.sources.orchestrator_pg import open_source
 from skein_cluster.importers.sources.passwords import password_hash_of, sha256_of
-from skein_cluster.importers.sources.rows import Row, moment_of
+from skein_cluster.importers.sources.rows import Row, parse_time
 from skein_cluster.importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_a_secret_s_digest_is_read_as_hexadecimal_and_as_base64() -> None:
     ],
 )
 def test_a_time_is_read_whatever_its_form_and_its_unit(value: object, how: str) -> None:
-    assert moment_of(value) == (datetime(2024, 3, 1, 8, 30, tzinfo=UTC), how)
+    assert parse_time(value) == (datetime(2024, 3, 1, 8, 30, tzinfo=UTC), how)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_time_is_read_whatever_its_form_and_its_unit(value: object, how: str) 
 )  # fmt: skip
 def test_what_is_no_time_is_none(value: object) -> None:
     with pytest.raises(ValueError, match="is "):
-        moment_of(value)
+        parse_time(value)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ async def test_requests_for_calls_are_no_tasks() -> None:
     before = len(asyncio.all_tasks())
 
     async with serving(Held().answer):
-        assert len(asyncio.all_tasks()) - before < prefetch_server.WHILE_REFUSING
+        assert len(asyncio.all_tasks()) - before < prefetch_server.PREFETCH_WHILE_SHEDDING
 
 
 async def test_calls_that_nobody_took_do_not_keep_it_from_ending() -> None:

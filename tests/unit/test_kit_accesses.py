@@ -11,7 +11,7 @@ import pytest
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
-from skein_kit.access_log.event import MAX_MEMORIES, Access, access_of, operation_of, searches
+from skein_kit.access_log.event import MAX_MEMORIES, AccessEvent, access_event, has_query_field, method_operation
 from skein_kit.calls.call import Call
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_ids
@@ -22,16 +22,16 @@ IDS = [str(id_) for id_ in new_ids(AT, MAX_MEMORIES + 20)]
 SECRET = "the dentist is on Tuesday"
 
 
-def recorded(request: object, response: object = None, *, method: str = "GetMemory", **options: object) -> Access:
+def recorded(request: object, response: object = None, *, method: str = "GetMemory", **options: object) -> AccessEvent:
     call = Call(path=f"/skein.memory.v1.MemoryService/{method}", metadata={}, deadline=None, peer="")
     call.client_address = "192.0.2.7"
     call.claimed_agent_id = "maid"
     call.caller = Caller(principal="key:1", tenant_id=TENANT, permissions=frozenset(), agent_id="butler")
     tenant_id: UUID = options.pop("tenant_id", TENANT)  # type: ignore[assignment]
-    return access_of(call, tenant_id, request, response, at=AT, **options)  # type: ignore[arg-type]
+    return access_event(call, tenant_id, request, response, at=AT, **options)  # type: ignore[arg-type]
 
 
-def asked(access: Access) -> dict[str, object]:
+def asked(access: AccessEvent) -> dict[str, object]:
     found: dict[str, object] = json.loads(access.request_data or "{}")
     return found
 
@@ -47,7 +47,7 @@ def asked(access: Access) -> dict[str, object]:
     ],
 )  # fmt: skip
 def test_a_method_s_name_says_what_it_does(method: str, operation: str) -> None:
-    assert operation_of(method) == operation
+    assert method_operation(method) == operation
 
 
 def test_no_word_of_a_request_is_kept() -> None:
@@ -105,7 +105,7 @@ def test_without_a_key_a_search_leaves_only_the_length_of_its_words() -> None:
 def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
     kinds = recall_pb2.RecallRequest, session_pb2.SearchMessagesRequest, pb.GetMemoryRequest, pb.CreateMemoryRequest
 
-    assert [searches(kind.DESCRIPTOR) for kind in kinds] == [True, True, False, False]
+    assert [has_query_field(kind.DESCRIPTOR) for kind in kinds] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ async def test_endless_work_goes_on_after_any_exception_and_after_an_early_end(l
             done.set()
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(background.lasting(work, name="counting", first_pause=0.0))
+    task = asyncio.create_task(background.run_forever(work, name="counting", first_pause=0.0))
     async with asyncio.timeout(5):
         await done.wait()
     task.cancel()
@@ -58,7 +58,7 @@ async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> N
             done.set()
         await fail()
 
-    task = asyncio.create_task(background.lasting(work, name="failing", first_pause=0.001, longest_pause=0.004))
+    task = asyncio.create_task(background.run_forever(work, name="failing", first_pause=0.001, longest_pause=0.004))
     async with asyncio.timeout(5):
         await done.wait()
     task.cancel()
@@ -80,7 +80,7 @@ async def test_work_alongside_ends_with_its_block() -> None:
         finally:
             ended.set()
 
-    async with background.alongside(waiting=work):
+    async with background.background_tasks(waiting=work):
         await begun.wait()
 
     assert ended.is_set()
@@ -92,7 +92,7 @@ async def test_a_failure_that_nobody_waits_for_is_logged_without_its_words(
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
 
-    with background.orphans_logged():
+    with background.log_unhandled_exceptions():
         task: asyncio.Task[None] | None = asyncio.create_task(fail())
         await asyncio.sleep(0)
         task = None

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from skein_kit.cold_storage.files import Cold
+from skein_kit.cold_storage.files import ColdFiles
 from skein_kit.errors import ArchiveDamaged
 
 SYNC = os.fsync
@@ -16,7 +16,7 @@ LINES = ['{"table": "entries"}', '{"row": "ünï – 雨"}']
 
 
 async def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
-    cold, tenant_id, archive_id = Cold(tmp_path / "files"), uuid4(), uuid4()
+    cold, tenant_id, archive_id = ColdFiles(tmp_path / "files"), uuid4(), uuid4()
 
     written = await cold.write(tenant_id, archive_id, LINES)
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -27,7 +27,7 @@ async def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 async def test_an_archive_without_lines_is_read_without_lines(tmp_path: Path) -> None:
-    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
 
     written = await cold.write(tenant_id, archive_id, [])
 
@@ -36,7 +36,7 @@ async def test_an_archive_without_lines_is_read_without_lines(tmp_path: Path) ->
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "missing"])
 async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: str) -> None:
-    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
     written = await cold.write(tenant_id, archive_id, LINES)
     (file,) = tmp_path.rglob("*.gz")
     whole = file.read_bytes()
@@ -52,7 +52,7 @@ async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: s
 
 
 async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:
-    cold, archive_id = Cold(tmp_path), uuid4()
+    cold, archive_id = ColdFiles(tmp_path), uuid4()
     written = await cold.write(uuid4(), archive_id, LINES)
 
     with pytest.raises(ArchiveDamaged):
@@ -60,7 +60,7 @@ async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:
 
 
 async def test_an_archive_may_have_two_files_of_which_one_goes(tmp_path: Path) -> None:
-    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
     first = await cold.write(tenant_id, archive_id, LINES)
     second = await cold.write(tenant_id, archive_id, LINES[:1])
 
@@ -72,7 +72,7 @@ async def test_an_archive_may_have_two_files_of_which_one_goes(tmp_path: Path) -
 
 
 async def test_a_tenant_s_files_go_together_with_those_that_were_cut_off(tmp_path: Path) -> None:
-    cold, tenant_id, other = Cold(tmp_path), uuid4(), uuid4()
+    cold, tenant_id, other = ColdFiles(tmp_path), uuid4(), uuid4()
     await cold.write(tenant_id, uuid4(), LINES)
     await cold.write(other, uuid4(), LINES)
     (tmp_path / str(tenant_id) / "cut.off.part").write_bytes(b"half")
@@ -82,7 +82,7 @@ async def test_a_tenant_s_files_go_together_with_those_that_were_cut_off(tmp_pat
 
 
 async def test_a_file_that_was_written_in_part_goes_with_it(tmp_path: Path) -> None:
-    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
     packed, written = cold.pack(LINES)
     await cold.write_packed(tenant_id, archive_id, packed, written)
     (file,) = tmp_path.rglob("*.gz")
@@ -111,13 +111,13 @@ async def test_a_new_file_is_on_the_disk_with_every_folder_that_was_made_for_it(
 ) -> None:
     tenant_id = uuid4()
 
-    await Cold(tmp_path / "files").write(tenant_id, uuid4(), LINES)
+    await ColdFiles(tmp_path / "files").write(tenant_id, uuid4(), LINES)
 
     assert {tmp_path, tmp_path / "files", tmp_path / "files" / str(tenant_id)} <= set(synced)
 
 
 async def test_a_file_that_was_removed_does_not_come_back_with_the_power(tmp_path: Path, synced: list[Path]) -> None:
-    cold, tenant_id, archive_id = Cold(tmp_path), uuid4(), uuid4()
+    cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
     written = await cold.write(tenant_id, archive_id, LINES)
     synced.clear()
 

@@ -22,21 +22,21 @@ PACKAGES = [
 ]
 
 
-def every_refusal() -> list[type[errors.Refusal]]:
-    found: set[type[errors.Refusal]] = set()
+def every_refusal() -> list[type[errors.RpcError]]:
+    found: set[type[errors.RpcError]] = set()
     for package in PACKAGES:
         module = importlib.import_module(package)
         for name in (info.name for info in pkgutil.walk_packages(module.__path__, f"{package}.")):
             if not name.endswith("errors"):
                 continue
             for _, value in inspect.getmembers(importlib.import_module(name), inspect.isclass):
-                if issubclass(value, errors.Refusal) and value.reason:
+                if issubclass(value, errors.RpcError) and value.reason:
                     found.add(value)
     return sorted(found, key=lambda refusal: refusal.__qualname__)
 
 
 @pytest.mark.parametrize("refusal", every_refusal(), ids=lambda refusal: refusal.__name__)
-def test_every_reason_is_documented_in_the_contract(refusal: type[errors.Refusal]) -> None:
+def test_every_reason_is_documented_in_the_contract(refusal: type[errors.RpcError]) -> None:
     assert f"ERROR_REASON_{refusal.reason}" in dict(errors_pb2.ErrorReason.items())
     assert inspect.getdoc(refusal)
     assert refusal.code is not grpc.StatusCode.UNKNOWN

@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from skein_kit.access_log.batch import counts, inserts
-from skein_kit.access_log.event import Access
+from skein_kit.access_log.batch import insert_statements, use_count_statements
+from skein_kit.access_log.event import AccessEvent
 from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_ids
 
@@ -16,8 +16,8 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 IDS = [str(id_) for id_ in new_ids(AT, 100)]
 
 
-def access_of(memories: int, request_id: str = "r") -> Access:
-    return Access(
+def access_of(memories: int, request_id: str = "r") -> AccessEvent:
+    return AccessEvent(
         tenant_id=TENANT,
         method="Recall",
         operation="search",
@@ -50,7 +50,7 @@ def rows(statement: tuple[Query, dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_each_memory_of_each_call_has_its_row_with_what_the_call_shares() -> None:
     calls = [access_of(memories, f"r{number}") for number, memories in enumerate((10, 0, 1, 100, 10, 37))]
 
-    found = [row for statement in inserts(TENANT, calls) for row in rows(statement)]
+    found = [row for statement in insert_statements(TENANT, calls) for row in rows(statement)]
 
     expected = [(place, call.request_id) for call in calls for place in call.places]
     assert Counter((row[2], row[16]) for row in found) == Counter(expected)
@@ -60,14 +60,16 @@ def test_each_memory_of_each_call_has_its_row_with_what_the_call_shares() -> Non
 
 
 def test_calls_of_one_size_go_together_and_need_few_different_statements() -> None:
-    statements = {query.text for calls in range(1, 60) for query, _ in inserts(TENANT, [access_of(10)] * calls)}
+    statements = {
+        query.text for calls in range(1, 60) for query, _ in insert_statements(TENANT, [access_of(10)] * calls)
+    }
 
-    assert len(list(inserts(TENANT, [access_of(10)] * 16))) == 1
+    assert len(list(insert_statements(TENANT, [access_of(10)] * 16))) == 1
     assert len(statements) <= 6
 
 
 def test_uses_are_counted_in_the_order_of_ids() -> None:
-    (statement,) = counts(TENANT, Counter({IDS[1]: 2, IDS[0]: 1}))
+    (statement,) = use_count_statements(TENANT, Counter({IDS[1]: 2, IDS[0]: 1}))
 
     assert statement.index(f"'{IDS[0]}', 1)") < statement.index(f"'{IDS[1]}', 2)")
-    assert list(counts(TENANT, Counter())) == []
+    assert list(use_count_statements(TENANT, Counter())) == []

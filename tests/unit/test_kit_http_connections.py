@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from skein_kit.host.admin_port import serve_admin, serve_http
 from skein_kit.settings import ProcessSettings, SettingInvalid
-from skein_kit.tls.server_tls import Tls
+from skein_kit.tls.server_tls import ServerTls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from skein_kit.http_server.connections import Limits
+    from skein_kit.http_server.connections import HttpLimits
 
 pytestmark = pytest.mark.usefixtures("connections")
 
@@ -67,7 +67,7 @@ class Server:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, limits: Limits, tls: Tls | None = None) -> AsyncIterator[Server]:
+    async def running(cls, limits: HttpLimits, tls: ServerTls | None = None) -> AsyncIterator[Server]:
         server = cls()
         paths = {"/healthz": server.health, "/slow": server.slow, "/endless": server.endless}
         routes = [Route(path, answer) for path, answer in paths.items()]
@@ -290,7 +290,10 @@ async def test_the_reserve_of_open_files_is_left_to_others() -> None:
 
 async def test_a_tls_handshake_that_does_not_come_is_late_and_yields(tmp_path: Path) -> None:
     made = made_in(tmp_path)
-    tls, trusting = Tls(certificate=made.certificate, key=made.key), ssl.create_default_context(cafile=made.authority)
+    tls, trusting = (
+        ServerTls(certificate=made.certificate, key=made.key),
+        ssl.create_default_context(cafile=made.authority),
+    )
     async with Server.running(limits(most=2, http_header_seconds=1.5), tls) as server:
         silent = await clients(server, 2)
 
@@ -307,7 +310,7 @@ async def test_a_tls_handshake_that_does_not_come_is_late_and_yields(tmp_path: P
 async def test_the_end_of_a_server_does_not_wait_for_halves(tmp_path: Path) -> None:
     made = made_in(tmp_path)
     async with asyncio.timeout(30):
-        async with Server.running(limits(), Tls(certificate=made.certificate, key=made.key)) as server:
+        async with Server.running(limits(), ServerTls(certificate=made.certificate, key=made.key)) as server:
             silent = await Client.connect(server.address)
         await silent.end()
         async with Server.running(limits()) as server:

@@ -22,16 +22,16 @@ def test_an_id_remembers_its_time_to_the_millisecond(time: datetime) -> None:
     id_ = ids.new_id(time)
 
     assert (id_.version, id_.variant) == (7, "specified in RFC 4122")
-    assert timedelta(0) <= time - ids.time_of(id_) < timedelta(milliseconds=1)
+    assert timedelta(0) <= time - ids.id_time(id_) < timedelta(milliseconds=1)
 
 
 @given(TIMES, TIMES)
 def test_ids_sort_by_time(one: datetime, other: datetime) -> None:
     earlier, later = sorted([one, other])
 
-    assert ids.first_id(earlier) <= ids.new_id(earlier)
+    assert ids.min_id_at(earlier) <= ids.new_id(earlier)
     if later - earlier >= timedelta(milliseconds=1):
-        assert ids.new_id(earlier) < ids.first_id(later)
+        assert ids.new_id(earlier) < ids.min_id_at(later)
 
 
 @given(TIMES, st.integers(min_value=0, max_value=200))
@@ -43,17 +43,17 @@ def test_ids_of_one_time_ascend(time: datetime, count: int) -> None:
 
 @given(TIMES, st.integers(min_value=0, max_value=200))
 def test_ids_that_follow_one_another_are_of_one_time(time: datetime, count: int) -> None:
-    made = [UUID(text) for text in ids.following_ids(time, count)]
+    made = [UUID(text) for text in ids.sequential_id_texts(time, count)]
 
     assert [id_.int - made[0].int for id_ in made] == list(range(count))
     assert {id_.version for id_ in made} <= {7}
-    assert {ids.time_of(id_) for id_ in made} <= {ids.time_of(ids.new_id(time))}
+    assert {ids.id_time(id_) for id_ in made} <= {ids.id_time(ids.new_id(time))}
 
 
 @given(TIMES, st.integers(min_value=0, max_value=100))
 def test_months_add_up(time: datetime, count: int) -> None:
-    month = ids.month_of(time.replace(year=min(time.year, 9980)))
-    later = ids.months_later(month, count)
+    month = ids.month_start(time.replace(year=min(time.year, 9980)))
+    later = ids.add_months(month, count)
 
     assert (later.year - month.year) * 12 + later.month - month.month == count
     assert (later.day, later.hour, later.minute) == (1, 0, 0)

@@ -61,16 +61,16 @@ async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(asked: float | Non
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!", errors.ServiceUnavailable),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, None, errors.ServiceUnavailable),
         (grpc.StatusCode.DEADLINE_EXCEEDED, None, errors.DeadlineExceeded),
-        (grpc.StatusCode.UNIMPLEMENTED, None, errors.MethodUnknown),
+        (grpc.StatusCode.UNIMPLEMENTED, None, errors.MethodNotFound),
         (grpc.StatusCode.INTERNAL, "a stack trace", errors.ServiceUnavailable),
     ],
 )
 def test_what_another_service_ends_with_is_told_as_what_it_is(
-    code: grpc.StatusCode, details: str | None, refusal: type[errors.Refusal]
+    code: grpc.StatusCode, details: str | None, refusal: type[errors.RpcError]
 ) -> None:
     error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
 
-    assert type(interceptors.passed(error, service="memory")) is refusal
+    assert type(interceptors.translate_upstream(error, service="memory")) is refusal
 
 
 def counted(method: Method, code: str) -> float | None:

@@ -12,7 +12,7 @@ import pytest
 
 from skein_cluster.embedded import supervisor
 from skein_cluster.embedded.errors import PostgresDidNotStart
-from skein_cluster.embedded.supervisor import Kept
+from skein_cluster.embedded.supervisor import ServerSupervisor
 
 
 def ended() -> subprocess.Popen[bytes]:
@@ -40,7 +40,7 @@ async def test_a_start_that_fails_for_whatever_reason_is_tried_again_ever_later(
         is_back.set()
         return process
 
-    kept = Kept(ended(), start)
+    kept = ServerSupervisor(ended(), start)
     task = asyncio.create_task(kept.keep())
     await asyncio.wait_for(is_back.wait(), 30)
     task.cancel()

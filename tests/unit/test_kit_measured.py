@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from skein_kit.telemetry.expiring_gauge import MEASURED_TIME, Measured, measured
-from skein_worker.measure.measurements import Measuring, Tally
+from skein_kit.telemetry.expiring_gauge import MEASURED_TIME, ExpiringGauge, record_measurement
+from skein_worker.measure.measurements import ServerMeasurements, WaitingCounts
 
 if TYPE_CHECKING:
     from skein_worker.job_queue.store import Store
@@ -30,8 +30,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def metric(clock: Clock) -> Iterator[Measured]:
-    made = Measured("test_measured_bytes", "Of a test.", ["thing"], clock=clock)
+def metric(clock: Clock) -> Iterator[ExpiringGauge]:
+    made = ExpiringGauge("test_measured_bytes", "Of a test.", ["thing"], clock=clock)
     yield made
     REGISTRY.unregister(made)
 
@@ -40,19 +40,19 @@ def shown(name: str = "test_measured_bytes", thing: str = "a") -> float | None:
     return REGISTRY.get_sample_value(name, {"thing": thing})
 
 
-def test_nothing_is_shown_before_the_first_look(metric: Measured) -> None:
+def test_nothing_is_shown_before_the_first_look(metric: ExpiringGauge) -> None:
     assert shown() is None
     assert [each.name for each in metric.describe()] == ["test_measured_bytes"]
 
 
-def test_values_replace_those_of_the_look_before(metric: Measured) -> None:
+def test_values_replace_those_of_the_look_before(metric: ExpiringGauge) -> None:
     metric.put({("a",): 1.0, ("b",): 2.0}, lasting=10)
     metric.put({("a",): 3.0}, lasting=10)
 
     assert (shown(thing="a"), shown(thing="b")) == (3.0, None)
 
 
-def test_values_are_gone_when_nobody_looks_any_more(metric: Measured, clock: Clock) -> None:
+def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock: Clock) -> None:
     metric.put({("a",): 1.0}, lasting=10)
 
     clock.now += 9.9
@@ -63,7 +63,7 @@ def test_values_are_gone_when_nobody_looks_any_more(metric: Measured, clock: Clo
 
 
 def test_a_counter_is_exposed_as_one() -> None:
-    counter = Measured("test_measured_failures_total", "Of a test.", kind="counter")
+    counter = ExpiringGauge("test_measured_failures_total", "Of a test.", kind="counter")
     try:
         counter.put({(): 7.0}, lasting=10)
         expose: Any = generate_latest  # It carries no types.
@@ -77,7 +77,7 @@ def test_a_counter_is_exposed_as_one() -> None:
 def test_it_is_shown_when_something_was_last_measured() -> None:
     before = time.time()
 
-    measured("a test")
+    record_measurement("a test")
 
     last = REGISTRY.get_sample_value("skein_measured_timestamp_seconds", {"measurement": "a test"})
     assert last is not None
@@ -87,7 +87,7 @@ def test_it_is_shown_when_something_was_last_measured() -> None:
 def test_what_a_worker_never_could_measure_was_last_known_long_ago() -> None:
     MEASURED_TIME.clear()
 
-    Measuring(cast("Store", None), seconds=15.0)
+    ServerMeasurements(cast("Store", None), seconds=15.0)
 
     (family,) = MEASURED_TIME.collect()
     assert {sample.labels["measurement"]: sample.value for sample in family.samples} == dict.fromkeys(
@@ -96,7 +96,7 @@ def test_what_a_worker_never_could_measure_was_last_known_long_ago() -> None:
 
 
 def test_what_tenants_have_waiting_is_one_sum() -> None:
-    tally = Tally()
+    tally = WaitingCounts()
     tally.note("one", 3, 90.0, at=100.0)
     tally.note("two", 4, 95.0, at=100.0)
     tally.note("one", 1, 97.0, at=105.0)
@@ -105,7 +105,7 @@ def test_what_tenants_have_waiting_is_one_sum() -> None:
 
 
 def test_a_tenant_without_anything_waiting_and_one_that_is_gone_count_no_more() -> None:
-    tally = Tally()
+    tally = WaitingCounts()
     for name in ("empty", "gone", "here"):
         tally.note(name, 2, 10.0, at=20.0)
     tally.note("empty", 0, 0.0, at=30.0)
@@ -119,7 +119,7 @@ def test_a_tenant_without_anything_waiting_and_one_that_is_gone_count_no_more() 
 
 def test_an_imported_item_waits_since_it_was_seen_and_not_since_it_was_written() -> None:
     years_ago = 1_000.0
-    tally = Tally()
+    tally = WaitingCounts()
     tally.note("moved in", 500, years_ago, at=1_000_000.0)
     tally.note("moved in", 400, years_ago, at=1_000_030.0)
 

@@ -11,7 +11,7 @@ from google.protobuf.struct_pb2 import Value
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.call import Call, as_current_call
 from skein_kit.errors import PageTokenInvalid, ServiceUnavailable
 from skein_kit.json_values import fields
 from skein_kit.rpc.pagination import read_token, write_token
@@ -21,7 +21,7 @@ REQUEST = pb.ListMemoriesRequest()
 
 @pytest.fixture(autouse=True)
 def usual_call() -> Iterator[None]:
-    with working_for(call()):
+    with as_current_call(call()):
         yield
 
 
@@ -67,7 +67,7 @@ def test_a_token_tells_numbers_apart_that_doubles_do_not() -> None:
         for number in (2**53, 2**53 + 1)
     ]
     for request in requests:
-        fields.complete(request)
+        fields.complete_json_fields(request)
 
     token = write_token(["a"], TENANT, requests[0])
 
@@ -91,7 +91,7 @@ def test_a_token_is_bound_to_the_tenant() -> None:
 def test_a_token_is_bound_to_the_call(other: Call) -> None:
     token = write_token(["a"], TENANT, REQUEST)
 
-    with working_for(other), pytest.raises(PageTokenInvalid):
+    with as_current_call(other), pytest.raises(PageTokenInvalid):
         read_token(token, TENANT, REQUEST)
 
 
@@ -106,7 +106,7 @@ def test_a_token_with_another_place_is_refused() -> None:
 def test_without_the_cluster_s_key_no_token_is_made_or_read() -> None:
     token = write_token(["a"], TENANT, REQUEST)
 
-    with working_for(call(key=b"")):
+    with as_current_call(call(key=b"")):
         with pytest.raises(ServiceUnavailable):
             write_token(["a"], TENANT, REQUEST)
         with pytest.raises(ServiceUnavailable):

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from skein_kit.database.named_queries import Query, in_schema, spelled_out
+from skein_kit.database.named_queries import Query, inline_values, with_schema
 
 QUERY = Query.of("add", "INSERT INTO any_schema.usage VALUES (:tenant_id, :kind, :amount, :kind)")
 
@@ -12,7 +12,7 @@ QUERY = Query.of("add", "INSERT INTO any_schema.usage VALUES (:tenant_id, :kind,
 def test_values_stand_where_their_names_did() -> None:
     tenant_id = uuid.UUID(int=7)
 
-    text = spelled_out(in_schema("memory", QUERY), {"tenant_id": tenant_id, "kind": "o'clock", "amount": -3})
+    text = inline_values(with_schema("memory", QUERY), {"tenant_id": tenant_id, "kind": "o'clock", "amount": -3})
 
     assert text.partition(" VALUES ")[2] == f"('{tenant_id}', 'o''clock', -3, 'o''clock')"
     assert "memory.usage" in text
@@ -21,9 +21,9 @@ def test_values_stand_where_their_names_did() -> None:
 @pytest.mark.parametrize("value", ["back\\slash", b"bytes", None, 1.5])
 def test_what_has_no_plain_form_is_not_spelled_out(value: object) -> None:
     with pytest.raises(TypeError):
-        spelled_out(QUERY, {"tenant_id": uuid.UUID(int=7), "kind": value, "amount": 1})  # type: ignore[dict-item]  # On purpose.
+        inline_values(QUERY, {"tenant_id": uuid.UUID(int=7), "kind": value, "amount": 1})  # type: ignore[dict-item]  # On purpose.
 
 
 def test_a_missing_value_is_named() -> None:
     with pytest.raises(TypeError, match="amount"):
-        spelled_out(QUERY, {"tenant_id": uuid.UUID(int=7), "kind": "x"})
+        inline_values(QUERY, {"tenant_id": uuid.UUID(int=7), "kind": "x"})

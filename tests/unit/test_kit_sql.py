@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from skein_kit.database.named_queries import (
-    Part,
+    InsertPart,
     Query,
-    beside,
-    in_groups,
+    batch_size,
+    combine_inserts,
+    grouped_insert,
+    inline_rows,
+    left_join,
+    multi_row_insert,
     parse,
-    repeated,
-    rows_at_once,
-    spelled_out_rows,
-    together,
 )
 
 
@@ -47,12 +47,12 @@ def test_missing_and_unknown_parameters_are_refused(values: dict[str, object]) -
 def test_bulk_inserts_share_the_tenant_and_number_the_rest() -> None:
     query = Query.of("q", "INSERT INTO t (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
 
-    assert repeated(query, 2) == "/* q */ INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3), ($1, $4, $5)"
+    assert multi_row_insert(query, 2) == "/* q */ INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3), ($1, $4, $5)"
 
 
 def test_a_bulk_insert_must_lead_with_the_tenant() -> None:
     with pytest.raises(ValueError, match="tenant_id"):
-        repeated(Query.of("q", "INSERT INTO t (a) VALUES (:a)"), 2)
+        multi_row_insert(Query.of("q", "INSERT INTO t (a) VALUES (:a)"), 2)
 
 
 def test_rows_of_any_number_need_few_different_statements() -> None:
@@ -60,7 +60,7 @@ def test_rows_of_any_number_need_few_different_statements() -> None:
     for count in range(1, 1001):
         left = count
         while left:
-            size = rows_at_once(min(666, left))
+            size = batch_size(min(666, left))
             sizes.add(size)
             left -= size
 
@@ -72,7 +72,7 @@ WORDS = Query.of("words", "INSERT INTO words (tenant_id, w) VALUES (:tenant_id, 
 
 
 def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -> None:
-    found = together((Part(ITEMS, 1), Part(WORDS, 2)), Query.of("read", "SELECT :one, :other"))
+    found = combine_inserts((InsertPart(ITEMS, 1), InsertPart(WORDS, 2)), Query.of("read", "SELECT :one, :other"))
 
     assert found.text == (
         "/* items+words+read */ WITH "
@@ -85,7 +85,7 @@ def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -
 
 
 def test_what_the_rows_of_an_insert_share_is_named_once_in_what_is_inserted_together() -> None:
-    found = together((Part(WORDS, 1), Part(ITEMS, 3, shared=1)), Query.of("read", "SELECT :one"))
+    found = combine_inserts((InsertPart(WORDS, 1), InsertPart(ITEMS, 3, shared=1)), Query.of("read", "SELECT :one"))
 
     assert found.text == (
         "/* words+items+read */ WITH "
@@ -98,13 +98,13 @@ def test_what_the_rows_of_an_insert_share_is_named_once_in_what_is_inserted_toge
 
 
 def test_inserts_together_may_read_nothing() -> None:
-    assert together((Part(WORDS, 1),)).text.endswith("VALUES ($1, $2) RETURNING 1) SELECT 1")
+    assert combine_inserts((InsertPart(WORDS, 1),)).text.endswith("VALUES ($1, $2) RETURNING 1) SELECT 1")
 
 
 def test_a_group_s_rows_name_what_they_share_once() -> None:
     query = Query.of("q", "INSERT INTO t (tenant_id, id, a, b) VALUES (:tenant_id, :id, :a, :b)")
 
-    grouped = in_groups(query, 1, 2, 2)
+    grouped = grouped_insert(query, 1, 2, 2)
 
     assert grouped.text == (
         "/* q */ INSERT INTO t (tenant_id, id, a, b)"
@@ -115,24 +115,24 @@ def test_a_group_s_rows_name_what_they_share_once() -> None:
 
 def test_groups_need_the_parameters_in_their_order() -> None:
     with pytest.raises(ValueError, match="order"):
-        in_groups(Query.of("q", "INSERT INTO t (tenant_id, a) VALUES (:tenant_id, lower(:a))"), 1, 1, 1)
+        grouped_insert(Query.of("q", "INSERT INTO t (tenant_id, a) VALUES (:tenant_id, lower(:a))"), 1, 1, 1)
 
 
 def test_rows_are_spelled_out_with_what_they_share_first() -> None:
     query = Query.of("q", "INSERT INTO t (tenant_id, at, a) VALUES (:tenant_id, :at, :a) ON CONFLICT DO NOTHING")
 
-    assert spelled_out_rows(query, ["t", "it's"], [[1], [2]]) == (
+    assert inline_rows(query, ["t", "it's"], [[1], [2]]) == (
         "/* q */ INSERT INTO t (tenant_id, at, a) VALUES ('t', 'it''s', 1), ('t', 'it''s', 2) ON CONFLICT DO NOTHING"
     )
     with pytest.raises(TypeError):
-        spelled_out_rows(query, ["t", "\\"], [[1]])
+        inline_rows(query, ["t", "\\"], [[1]])
 
 
 def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> None:
     found = Query.of("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
     shown = Query.of("shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)")
 
-    both = beside(
+    both = left_join(
         found, shown, on="other.x = found.id", columns="given.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)"
     )
 
@@ -148,4 +148,4 @@ def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> No
     assert both.parameters == ("tenant_id", "many", "least", "at")
     assert both.bind({"at": 4, "least": 3, "many": 2, "tenant_id": 1}) == [1, 2, 3, 4]
     with pytest.raises(TypeError, match="idz"):
-        beside(found, shown, on="true", idz="1")
+        left_join(found, shown, on="true", idz="1")

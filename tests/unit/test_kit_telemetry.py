@@ -9,7 +9,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skein_kit.telemetry.metrics import Tracing, context_from, exemplar, untraced
+from skein_kit.telemetry.metrics import Tracing, context_from, exemplar, without_tracing
 
 SAMPLED = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
 UNSAMPLED = {"traceparent": f"00-{'c' * 32}-{'d' * 16}-00"}
@@ -57,7 +57,7 @@ def test_what_is_done_untraced_is_never_recorded_and_has_an_id_of_its_own_for_th
 
     seen = set()
     for _ in range(2):
-        with untraced(), made.tracer.start_as_current_span("inside") as span:
+        with without_tracing(), made.tracer.start_as_current_span("inside") as span:
             assert span.get_span_context().is_valid
             seen.add(span.get_span_context().trace_id)
             assert trace.get_current_span().get_span_context().trace_id in seen

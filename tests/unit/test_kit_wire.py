@@ -9,7 +9,7 @@ from skein.recall.v1 import recall_pb2
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values.exact import MAX_JSON_BYTES
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.well_known_types import json_of
+from skein_kit.rpc.well_known_types import json_text
 
 DEEPEST = 30
 
@@ -28,7 +28,7 @@ def memory_of(levels: int, *, of: str) -> memory_pb2.Memory:
 @pytest.mark.parametrize("of", ["lists", "objects"])
 def test_what_is_stored_can_be_answered_however_deep_it_is_nested(of: str) -> None:
     """Protobuf reads 100 levels of messages, and an answer wraps an item in more of them than the request did."""
-    text = json_of(memory_of(DEEPEST, of=of), "data")
+    text = json_text(memory_of(DEEPEST, of=of), "data")
 
     hit = recall_pb2.Hit(memory=memory_pb2.Memory(**fields(data=text)))
     answer = gateway_pb2.RecallResponse(hits=[hit])
@@ -39,7 +39,7 @@ def test_what_is_stored_can_be_answered_however_deep_it_is_nested(of: str) -> No
 @pytest.mark.parametrize("of", ["lists", "objects"])
 def test_what_could_not_be_answered_is_refused(of: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
-        json_of(memory_of(DEEPEST + 1, of=of), "data")
+        json_text(memory_of(DEEPEST + 1, of=of), "data")
 
     assert caught.value.violations == (("data", "is nested more than 30 levels deep"),)
 
@@ -49,9 +49,9 @@ def test_a_field_holds_a_quarter_of_a_mebibyte_of_json_and_not_a_byte_more(lette
     room, size = MAX_JSON_BYTES - len('{"a":""}'), len(letter.encode())
     fitting = letter * (room // size) + "b" * (room % size)
 
-    text = json_of(memory_of_text(fitting), "data")
+    text = json_text(memory_of_text(fitting), "data")
     with pytest.raises(FieldInvalid) as caught:
-        json_of(memory_of_text(fitting + "b"), "data")
+        json_text(memory_of_text(fitting + "b"), "data")
 
     assert text is not None
     assert len(text.encode()) == MAX_JSON_BYTES

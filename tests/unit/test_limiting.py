@@ -13,8 +13,8 @@ from google.protobuf.duration_pb2 import Duration
 from prometheus_client import REGISTRY
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_gateway.rate_limits.limiter import Limiter, Purse
-from skein_kit.calls.call import Call, current
+from skein_gateway.rate_limits.limiter import LeasedBucket, RateLimiter
+from skein_kit.calls.call import Call, current_call
 from skein_kit.errors import RateLimited, ServiceUnavailable
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR
@@ -36,7 +36,7 @@ class Tenancy:
 
     async def ask(self, request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
         self.asked.append(request)
-        call = current()
+        call = current_call()
         self.tokens.append("" if call is None else call.token)
         await asyncio.sleep(0)
         if self.away:
@@ -64,7 +64,7 @@ def call_of(caller: Caller | None) -> Call:
     return call
 
 
-async def admitted(limiter: Limiter, count: int, caller: Caller = CALLER) -> int:
+async def admitted(limiter: RateLimiter, count: int, caller: Caller = CALLER) -> int:
     """Make calls at once and return how many were let through."""
     answers = await asyncio.gather(*(limiter.admit(call_of(caller)) for _ in range(count)), return_exceptions=True)
     kinds = Counter(type(answer) for answer in answers)
@@ -75,7 +75,7 @@ async def admitted(limiter: Limiter, count: int, caller: Caller = CALLER) -> int
 async def test_a_busy_caller_costs_few_questions() -> None:
     tenancy = Tenancy()
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         for _ in range(1000):
             await limiter.admit(call_of(CALLER))
             await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def test_a_busy_caller_costs_few_questions() -> None:
 
 @pytest.mark.parametrize(("rate", "asked"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)])
 def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
-    purse = Purse()
+    purse = LeasedBucket()
     assert purse.wish(0.0, 1) == 8
 
     purse.put(8, rate=rate, lapse_time=5.0, at=0.0)
@@ -98,7 +98,7 @@ def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(ra
 
 @pytest.mark.parametrize(("spent", "at", "asked"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
 def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, at: float, asked: int) -> None:
-    purse = Purse()
+    purse = LeasedBucket()
     purse.put(8, rate=500.0, lapse_time=5.0, at=0.0)
 
     for _ in range(spent):
@@ -124,7 +124,7 @@ def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int
     ],
 )
 def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: float, *, is_low: bool) -> None:
-    purse = Purse()
+    purse = LeasedBucket()
     purse.put(50, rate=500.0, lapse_time=5.0, at=0.0)
 
     for _ in range(spent):
@@ -134,7 +134,7 @@ def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: flo
 
 
 def test_much_that_is_not_spent_lapses() -> None:
-    purse = Purse()
+    purse = LeasedBucket()
     purse.put(600, rate=500.0, lapse_time=5.0, at=0.0)
 
     for _ in range(400):
@@ -151,7 +151,7 @@ async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
     began, passed = loop.time(), 0.0
     monkeypatch.setattr(loop, "time", lambda: began + passed, raising=False)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         for _ in range(round(40 / gap)):
             calling = asyncio.create_task(limiter.admit(call_of(CALLER)))
             await asyncio.sleep(0)
@@ -168,7 +168,7 @@ async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
 async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> None:
     tenancy = Tenancy(tenant=2)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         tenants, callers = limiter._purses_of(CALLER)
         at = asyncio.get_running_loop().time()
         tenants.put(1, rate=1000.0, lapse_time=at + 5, at=at)
@@ -184,7 +184,7 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
 async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:
     tenancy = Tenancy(caller=40)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         assert await admitted(limiter, 100) == 40
 
 
@@ -192,7 +192,7 @@ async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() ->
 async def test_two_gateways_share_the_tenants_allowance(most: int) -> None:
     tenancy = Tenancy(tenant=50, most=most)
 
-    async with Limiter(tenancy.ask) as one, Limiter(tenancy.ask) as other:
+    async with RateLimiter(tenancy.ask) as one, RateLimiter(tenancy.ask) as other:
         passed = await asyncio.gather(*(admitted(limiter, 60) for limiter in (one, other)))
 
     assert sum(passed) <= 50
@@ -202,7 +202,7 @@ async def test_two_gateways_share_the_tenants_allowance(most: int) -> None:
 async def test_a_refusal_says_which_limit_it_was_and_when_to_come_back() -> None:
     tenancy = Tenancy(caller=0)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         with pytest.raises(RateLimited) as refused:
             await limiter.admit(call_of(CALLER))
         for _ in range(20):
@@ -219,7 +219,7 @@ async def test_one_caller_does_not_use_up_what_is_anothers() -> None:
     tenancy = Tenancy(caller=1)
     other = replace(CALLER, principal="api_key:2")
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         assert await admitted(limiter, 5) == 1
         tenancy.caller = 3
         assert await admitted(limiter, 5, other) == 3
@@ -228,7 +228,7 @@ async def test_one_caller_does_not_use_up_what_is_anothers() -> None:
 async def test_an_account_without_a_tenant_has_an_allowance_of_its_own() -> None:
     tenancy = Tenancy()
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(replace(CALLER, tenant_id=None)))
 
     assert [(asked.tenant_count, asked.caller_count > 0) for asked in tenancy.asked] == [(0, True)]
@@ -237,7 +237,7 @@ async def test_an_account_without_a_tenant_has_an_allowance_of_its_own() -> None
 async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
     tenancy = Tenancy(away=True)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         assert await admitted(limiter, 100) == 100
         assert await admitted(limiter, 100) == 100
 
@@ -246,9 +246,9 @@ async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
 
 async def test_every_decision_is_counted() -> None:
     before = decisions()
-    async with Limiter(Tenancy(caller=2).ask) as limiter:
+    async with RateLimiter(Tenancy(caller=2).ask) as limiter:
         await admitted(limiter, 5)
-    async with Limiter(Tenancy(away=True).ask) as limiter:
+    async with RateLimiter(Tenancy(away=True).ask) as limiter:
         await admitted(limiter, 4)
 
     assert decisions() - before == Counter(allowed=2, refused=3, unanswered=4)
@@ -264,7 +264,7 @@ def decisions() -> Counter[str]:
 async def test_nobody_asks_for_operators_and_for_calls_without_identity(caller: Caller | None) -> None:
     tenancy = Tenancy(caller=0)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(caller))
 
     assert tenancy.asked == []
@@ -274,7 +274,7 @@ async def test_a_small_allowance_is_not_leased_ahead() -> None:
     """What a slow caller's lease loses when it lapses would be a large part of it."""
     tenancy = Tenancy(most=1)
 
-    async with Limiter(tenancy.ask) as limiter:
+    async with RateLimiter(tenancy.ask) as limiter:
         for _ in range(5):
             await limiter.admit(call_of(CALLER))
             for _ in range(5):
@@ -291,7 +291,7 @@ async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
         await held
         return await tenancy.ask(request)
 
-    async with Limiter(ask) as limiter:
+    async with RateLimiter(ask) as limiter:
         first, second = (asyncio.create_task(limiter.admit(call_of(CALLER))) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
@@ -305,7 +305,7 @@ async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
 async def test_memory_is_bounded() -> None:
     tenancy = Tenancy()
 
-    async with Limiter(tenancy.ask, max_purses=10) as limiter:
+    async with RateLimiter(tenancy.ask, max_purses=10) as limiter:
         for number in range(100):
             await limiter.admit(call_of(replace(CALLER, principal=f"api_key:{number}")))
 

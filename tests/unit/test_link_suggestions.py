@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_memory.graph.suggestions import Alike, compared, suggested
+from skein_memory.graph.suggestions import Candidate, compare, suggest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TAGS = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), unique=True)
 TEXTS = st.text(alphabet="kettle pot", max_size=40)
 
 
-def alike(**fields: Any) -> Alike:
+def alike(**fields: Any) -> Candidate:
     values: dict[str, Any] = {
         "memory_id": uuid.uuid4(),
         "type": "note",
@@ -25,7 +25,7 @@ def alike(**fields: Any) -> Alike:
         "create_time": NOON,
         "tags": ("kitchen",),
     }
-    return Alike(**{**values, **fields})
+    return Candidate(**{**values, **fields})
 
 
 ALIKE = st.builds(
@@ -42,7 +42,7 @@ def test_each_part_says_what_two_memories_share() -> None:
     one = alike(tags=("a", "b", "z"), source="log", content="the red kettle", title="Kettle")
     other = alike(tags=("a", "b"), source="log", content="the blue kettle", create_time=NOON - timedelta(days=15))
 
-    found = compared(one, other)
+    found = compare(one, other)
 
     assert found.shared_tags == ("a", "b")
     assert found.tag_score == pytest.approx(0.45 * 2 / 3)
@@ -53,7 +53,7 @@ def test_each_part_says_what_two_memories_share() -> None:
 
 
 def test_sources_that_are_unknown_are_not_the_same() -> None:
-    assert compared(alike(), alike()).source_score == 0
+    assert compare(alike(), alike()).source_score == 0
 
 
 def test_only_what_shares_a_tag_and_scores_enough_is_suggested_best_first() -> None:
@@ -61,16 +61,16 @@ def test_only_what_shares_a_tag_and_scores_enough_is_suggested_best_first() -> N
     twin, cousin = alike(tags=("a", "b", "c")), alike(tags=("a",), content="something else")
     stranger = alike(tags=("x",))
 
-    found = suggested(memory, [cousin, stranger, twin], least=0.25, count=5)
+    found = suggest(memory, [cousin, stranger, twin], least=0.25, count=5)
 
     assert [suggestion.memory for suggestion in found] == [twin, cousin]
-    assert suggested(memory, [cousin, stranger, twin], least=0.5, count=5) == found[:1]
-    assert suggested(memory, [cousin, twin], least=0.0, count=1) == found[:1]
+    assert suggest(memory, [cousin, stranger, twin], least=0.5, count=5) == found[:1]
+    assert suggest(memory, [cousin, twin], least=0.0, count=1) == found[:1]
 
 
 @given(one=ALIKE, other=ALIKE)
-def test_the_score_is_bounded_symmetric_and_the_sum_of_its_parts(one: Alike, other: Alike) -> None:
-    there, back = compared(one, other), compared(other, one)
+def test_the_score_is_bounded_symmetric_and_the_sum_of_its_parts(one: Candidate, other: Candidate) -> None:
+    there, back = compare(one, other), compare(other, one)
     parts = (there.tag_score, there.word_score, there.source_score, there.time_score, there.type_score)
 
     assert 0 <= there.score <= 1
@@ -80,8 +80,8 @@ def test_the_score_is_bounded_symmetric_and_the_sum_of_its_parts(one: Alike, oth
 
 
 @given(one=ALIKE, other=ALIKE, tag=st.sampled_from(["a", "b", "c", "d", "e"]))
-def test_one_more_shared_tag_never_makes_them_less_alike(one: Alike, other: Alike, tag: str) -> None:
+def test_one_more_shared_tag_never_makes_them_less_alike(one: Candidate, other: Candidate, tag: str) -> None:
     more = [alike(content=each.content, tags=tuple({*each.tags, tag}), create_time=NOON) for each in (one, other)]
     same = [alike(content=each.content, tags=each.tags, create_time=NOON) for each in (one, other)]
 
-    assert compared(*more).score >= compared(*same).score
+    assert compare(*more).score >= compare(*same).score

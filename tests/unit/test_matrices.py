@@ -9,33 +9,33 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.vector_cache.matrix import Matrix, Rounded, Shortlist
-from skein_recall.vector_cache.store import Chunks, Moment
+from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix
+from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
-MOMENT = Moment(horizon=1, position="0/0", server=datetime.now(UTC))
+MOMENT = TransactionHorizon(horizon=1, position="0/0", server=datetime.now(UTC))
 KEY = (UUID(int=0), "embeddings", datetime.now(UTC))
 
 
-def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_messages: bool = False) -> Chunks:
+def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_messages: bool = False) -> ChunkVectors:
     """Return chunks of consecutive items."""
-    return Chunks(
+    return ChunkVectors(
         item_ids=[UUID(int=(first + row) // of_an_item) for row in range(len(vectors))],
         are_messages=np.full(len(vectors), are_messages),
         vectors=vectors.astype(np.float32),
     )
 
 
-def grown(matrix: Matrix, new: Chunks, moment: Moment | None = None) -> Matrix:
+def grown(matrix: VectorMatrix, new: ChunkVectors, moment: TransactionHorizon | None = None) -> VectorMatrix:
     """Return a matrix with more chunks."""
-    found = matrix.with_those(new, Rounded.of(new.vectors), moment=moment)
+    found = matrix.with_those(new, QuantizedVectors.of(new.vectors), moment=moment)
     assert found is not None
     return found
 
 
-def matrix_of(new: Chunks, *, rows: int | None = None) -> Matrix:
+def matrix_of(new: ChunkVectors, *, rows: int | None = None) -> VectorMatrix:
     """Return a matrix of these chunks alone, with room for so many rows."""
     dimensions = new.vectors.shape[1]
-    return grown(Matrix.empty(MOMENT, 0.0, rows=rows or len(new.item_ids), dimensions=dimensions), new)
+    return grown(VectorMatrix.empty(MOMENT, 0.0, rows=rows or len(new.item_ids), dimensions=dimensions), new)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
     # The first item has another vector now.
     new = grown(with_messages, chunks(vectors[3:], first=0), MOMENT)
 
-    def named(matrix: Matrix, *kinds: str) -> list[tuple[int, float]]:
+    def named(matrix: VectorMatrix, *kinds: str) -> list[tuple[int, float]]:
         shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), kinds, 10)
         assert shortlist is not None
         assert shortlist.is_all

@@ -11,7 +11,7 @@ import pytest
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, named, tools_of
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
-from skein_kit.identity.permissions import RULES
+from skein_kit.identity.permissions import ACCESS_RULES
 
 # What the systems behind the seeds let a model do, and the tools that do it here.
 DUYETBOT = {
@@ -145,7 +145,7 @@ def test_a_tool_is_told_in_full(tool: Tool) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
 def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
-    permission = RULES[tool.path].permission or ""
+    permission = ACCESS_RULES[tool.path].permission or ""
 
     # Each part of forgetting a person wants a permission of its own.
     changes = permission.endswith(".write") or tool.name == "forget_person"

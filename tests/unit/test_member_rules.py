@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from skein_kit.errors import FieldInvalid, PermissionWidened
-from skein_kit.identity.bearer_token import Token
+from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.identity.identity_token import Caller
-from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLES
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLE_PERMISSIONS
 from skein_tenancy.errors import InvitationNotFound, LastOwner, RoleTooLow
 from skein_tenancy.invitations import model as invitations
 from skein_tenancy.members import model as members
@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def account(role: str, *permissions: str) -> Caller:
-    held = frozenset(permissions) or ROLES[role]
+    held = frozenset(permissions) or ROLE_PERMISSIONS[role]
     return Caller(principal=f"account:{ANN}", tenant_id=TENANT, permissions=held, account_id=ANN, role=role)
 
 
@@ -29,7 +29,7 @@ def key(*permissions: str) -> Caller:
 
 def reaches(caller: Caller) -> list[str]:
     reached = []
-    for role in ROLES:
+    for role in ROLE_PERMISSIONS:
         try:
             members.Authority.of(caller).must_reach(role)
         except RoleTooLow:
@@ -38,9 +38,9 @@ def reaches(caller: Caller) -> list[str]:
     return reached
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ROLE_PERMISSIONS)
 def test_an_account_reaches_its_own_role_and_those_below(role: str) -> None:
-    names = list(ROLES)
+    names = list(ROLE_PERMISSIONS)
 
     assert reaches(account(role)) == names[: names.index(role) + 1]
 
@@ -59,15 +59,15 @@ def test_an_application_counts_as_no_more_than_its_permissions_or_its_account() 
 def test_an_operator_reaches_every_role() -> None:
     operator = Caller(principal="operator:1", tenant_id=TENANT, permissions=frozenset(OPERATOR_PERMISSIONS))
 
-    assert reaches(operator) == list(ROLES)
+    assert reaches(operator) == list(ROLE_PERMISSIONS)
 
 
 def covers(caller: Caller, *, instead_of: str = "") -> list[str]:
     covered = []
-    for role in ROLES:
+    for role in ROLE_PERMISSIONS:
         try:
             members.Authority.of(caller).must_cover(role, instead_of=instead_of)
-        except (RoleTooLow, PermissionWidened):
+        except (RoleTooLow, PermissionEscalation):
             continue
         covered.append(role)
     return covered
@@ -75,10 +75,10 @@ def covers(caller: Caller, *, instead_of: str = "") -> list[str]:
 
 def test_a_role_is_given_by_who_has_all_of_its_permissions() -> None:
     assert covers(key("members.write")) == []
-    assert covers(key("members.write", *ROLES["viewer"])) == ["viewer"]
-    assert covers(key(*ROLES["admin"])) == ["viewer", "member", "admin"]
-    assert covers(key(*ROLES["owner"])) == ["viewer", "member", "admin", "owner"]
-    assert covers(account("owner", "members.write", *ROLES["viewer"])) == ["viewer"]
+    assert covers(key("members.write", *ROLE_PERMISSIONS["viewer"])) == ["viewer"]
+    assert covers(key(*ROLE_PERMISSIONS["admin"])) == ["viewer", "member", "admin"]
+    assert covers(key(*ROLE_PERMISSIONS["owner"])) == ["viewer", "member", "admin", "owner"]
+    assert covers(account("owner", "members.write", *ROLE_PERMISSIONS["viewer"])) == ["viewer"]
     assert covers(account("admin")) == ["viewer", "member", "admin"]
 
 
@@ -90,7 +90,7 @@ def test_a_role_without_what_the_member_has_already_is_given_by_who_has_the_rest
 
 
 def test_who_is_bound_to_an_agent_gives_no_permission_to_a_person() -> None:
-    bound = Caller(principal="api_key:1", tenant_id=TENANT, permissions=ROLES["owner"], agent_id="butler")
+    bound = Caller(principal="api_key:1", tenant_id=TENANT, permissions=ROLE_PERMISSIONS["owner"], agent_id="butler")
 
     assert covers(bound) == []
     assert covers(bound, instead_of="member") == ["viewer", "member"]
@@ -99,7 +99,7 @@ def test_who_is_bound_to_an_agent_gives_no_permission_to_a_person() -> None:
 def test_an_operator_gives_every_role() -> None:
     operator = Caller(principal="operator:1", tenant_id=TENANT, permissions=frozenset(OPERATOR_PERMISSIONS))
 
-    assert covers(operator) == list(ROLES)
+    assert covers(operator) == list(ROLE_PERMISSIONS)
 
 
 def test_what_is_asked_for_several_roles_is_asked_for_the_highest() -> None:
@@ -110,39 +110,39 @@ def test_what_is_asked_for_several_roles_is_asked_for_the_highest() -> None:
 @pytest.mark.parametrize("owners", [{ANN}, set()])
 def test_the_last_owner_stays(owners: set[UUID]) -> None:
     with pytest.raises(LastOwner) as refused:
-        members.must_leave_an_owner(TENANT, owners, without=ANN)
+        members.require_remaining_owner(TENANT, owners, without=ANN)
 
     assert refused.value.facts == {"tenant_id": str(TENANT)}
 
 
 def test_one_of_two_owners_may_go() -> None:
-    members.must_leave_an_owner(TENANT, {ANN, BEN}, without=ANN)
+    members.require_remaining_owner(TENANT, {ANN, BEN}, without=ANN)
 
 
 def test_an_account_passes_on_its_own_place_only() -> None:
-    assert members.Transfer.of(account("owner"), BEN, None) == members.Transfer(to=BEN, by=ANN)
-    assert members.Transfer.of(account("owner"), BEN, ANN) == members.Transfer(to=BEN, by=ANN)
+    assert members.OwnershipTransfer.of(account("owner"), BEN, None) == members.OwnershipTransfer(to=BEN, by=ANN)
+    assert members.OwnershipTransfer.of(account("owner"), BEN, ANN) == members.OwnershipTransfer(to=BEN, by=ANN)
     with pytest.raises(FieldInvalid):
-        members.Transfer.of(account("owner"), BEN, uuid4())
+        members.OwnershipTransfer.of(account("owner"), BEN, uuid4())
     with pytest.raises(FieldInvalid):
-        members.Transfer.of(account("owner"), ANN, None)
+        members.OwnershipTransfer.of(account("owner"), ANN, None)
 
 
 def test_a_key_and_an_operator_say_who_steps_down() -> None:
-    assert members.Transfer.of(key("tenant.own"), BEN, None) == members.Transfer(to=BEN, by=None)
-    assert members.Transfer.of(key("tenant.own"), BEN, ANN) == members.Transfer(to=BEN, by=ANN)
+    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, None) == members.OwnershipTransfer(to=BEN, by=None)
+    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, ANN) == members.OwnershipTransfer(to=BEN, by=ANN)
     with pytest.raises(FieldInvalid):
-        members.Transfer.of(key("tenant.own"), BEN, BEN)
+        members.OwnershipTransfer.of(key("tenant.own"), BEN, BEN)
 
 
 def offer(
-    token: Token,
+    token: BearerToken,
     *,
     expire_time: datetime = NOW + timedelta(days=1),
     use_time: datetime | None = None,
     revoke_time: datetime | None = None,
-) -> invitations.Offer:
-    return invitations.Offer(
+) -> invitations.Invitation:
+    return invitations.Invitation(
         email="ann@example.com",
         role="member",
         mailed=False,
@@ -154,7 +154,7 @@ def offer(
 
 
 def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
-    token = Token.made(invitations.PREFIX, TENANT, uuid4())
+    token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
 
     offer(token).judge(token, "ann@example.com", NOW)
     offer(token).judge(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
@@ -172,15 +172,15 @@ def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
     ids=["expired", "spent", "revoked", "somebody else's", "not verified"],
 )
 def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, datetime], email: str) -> None:
-    token = Token.made(invitations.PREFIX, TENANT, uuid4())
+    token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
 
     with pytest.raises(InvitationNotFound):
         offer(token, **changes).judge(token, email, NOW)
 
 
 def test_the_id_of_an_invitation_proves_nothing() -> None:
-    token = Token.made(invitations.PREFIX, TENANT, uuid4())
-    forged = Token.made(invitations.PREFIX, TENANT, token.token_id)
+    token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
+    forged = BearerToken.made(invitations.PREFIX, TENANT, token.token_id)
 
     with pytest.raises(InvitationNotFound):
         offer(token).judge(forged, "ann@example.com", NOW)
@@ -189,7 +189,7 @@ def test_the_id_of_an_invitation_proves_nothing() -> None:
 @pytest.mark.parametrize("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
 def test_what_is_no_token_is_no_invitation(text: str) -> None:
     with pytest.raises(InvitationNotFound):
-        invitations.token_of(text)
+        invitations.parse_token(text)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_is_no_token_is_no_invitation(text: str) -> None:
 def test_an_address_is_to_be_verified_where_the_invitation_was_mailed(
     *, mailed: bool, verified: bool, accepted: bool
 ) -> None:
-    offer = invitations.Offer(
+    offer = invitations.Invitation(
         email="ann@example.org",
         role="member",
         secret_hash=b"",
@@ -207,7 +207,7 @@ def test_an_address_is_to_be_verified_where_the_invitation_was_mailed(
         use_time=None,
         revoke_time=None,
     )
-    address = invitations.Address(email=offer.email, verified=verified)
+    address = invitations.AccountAddress(email=offer.email, verified=verified)
 
     with nullcontext() if accepted else pytest.raises(InvitationNotFound):
         address.accepts(offer)

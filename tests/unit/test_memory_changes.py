@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from skein.memory.v1 import history_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import BEGINNING, Change, Position, Wanted, before
+from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
 
 positions = st.builds(Position, st.integers(min_value=0, max_value=2**63 - 1), st.uuids())
 
 
 def change(event_type: str, entity_type: str, entity_id: str) -> Change:
     return Change(
-        position=BEGINNING,
+        position=START,
         event_type=event_type,
         entity_type=entity_type,
         entity_id=entity_id,
@@ -46,32 +46,32 @@ def test_any_text_is_a_position_or_refused(text: str) -> None:
 def test_the_place_before_a_horizon_is_after_all_that_came_before_it_and_nothing_else(
     position: Position, horizon: int
 ) -> None:
-    assert (position <= before(horizon)) == (position.transaction < horizon)
-    assert position >= BEGINNING
+    assert (position <= last_position_before(horizon)) == (position.transaction < horizon)
+    assert position >= START
 
 
 @pytest.mark.parametrize(
     ("wanted", "has"),
     [
-        (Wanted(), True),
-        (Wanted(event_types=frozenset({"memory_created", "memory_updated"})), True),
-        (Wanted(event_types=frozenset({"memory_updated"})), False),
-        (Wanted(entity_type="memory", entity_id="x"), True),
-        (Wanted(entity_type="link"), False),
-        (Wanted(entity_id="y"), False),
+        (EventFilter(), True),
+        (EventFilter(event_types=frozenset({"memory_created", "memory_updated"})), True),
+        (EventFilter(event_types=frozenset({"memory_updated"})), False),
+        (EventFilter(entity_type="memory", entity_id="x"), True),
+        (EventFilter(entity_type="link"), False),
+        (EventFilter(entity_id="y"), False),
     ],
 )
-def test_a_change_is_wanted_when_all_that_is_asked_for_fits(wanted: Wanted, *, has: bool) -> None:
+def test_a_change_is_wanted_when_all_that_is_asked_for_fits(wanted: EventFilter, *, has: bool) -> None:
     assert wanted.has(change("memory_created", "memory", "x")) is has
-    assert wanted.is_everything == (wanted == Wanted())
+    assert wanted.is_everything == (wanted == EventFilter())
 
 
 def test_each_type_that_is_none_is_named() -> None:
     with pytest.raises(FieldInvalid) as caught:
-        Wanted.of(pb.ChangeFilter(event_types=["memory_created", "nonsense", ""]))
+        EventFilter.of(pb.ChangeFilter(event_types=["memory_created", "nonsense", ""]))
 
     assert [field for field, _ in caught.value.violations] == ["filter.event_types[1]", "filter.event_types[2]"]
 
 
 def test_the_beginning_is_before_every_change() -> None:
-    assert Position(0, UUID(int=1)) > BEGINNING
+    assert Position(0, UUID(int=1)) > START

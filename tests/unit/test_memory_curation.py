@@ -90,7 +90,7 @@ def test_use_begins_idleness_anew() -> None:
 
 
 def test_decay_is_no_update_and_stops_at_nothing() -> None:
-    decayed = curation.decayed(memory(confidence=0.5, importance=0.05), 2)
+    decayed = curation.decay(memory(confidence=0.5, importance=0.05), 2)
 
     assert [decayed.draft.confidence, decayed.draft.importance] == pytest.approx([0.48, 0])
     assert (decayed.revision, decayed.update_time, decayed.updated_by) == (2, AT, "a")
@@ -99,8 +99,8 @@ def test_decay_is_no_update_and_stops_at_nothing() -> None:
 def test_the_most_important_is_kept_then_the_surest_then_the_oldest() -> None:
     group = [memory(3, importance=0.9, confidence=0.1), memory(2, importance=0.9), memory(1, importance=0.1)]
 
-    assert curation.best(group) is group[1]
-    assert curation.best([memory(2), memory(1)]).memory_id == UUID(int=1)
+    assert curation.choose_kept(group) is group[1]
+    assert curation.choose_kept([memory(2), memory(1)]).memory_id == UUID(int=1)
 
 
 def test_a_merge_joins_what_is_said_and_repeats_nothing() -> None:
@@ -108,7 +108,7 @@ def test_a_merge_joins_what_is_said_and_repeats_nothing() -> None:
     second = memory(2, content="tea", title="Tea", tags=["b"], confidence=0.8)
     third = memory(3, content="no sugar", tags=["a", "c"])
 
-    merged = curation.merged([first, second, third], max_content=100, at=AT, by="b")
+    merged = curation.merge([first, second, third], max_content=100, at=AT, by="b")
 
     draft = merged.draft
     assert (draft.content, draft.title, draft.tags) == ("tea at five\n\nno sugar", "Tea", ("a", "b", "c"))
@@ -118,10 +118,10 @@ def test_a_merge_joins_what_is_said_and_repeats_nothing() -> None:
 
 def test_a_merge_that_says_too_much_is_refused() -> None:
     with pytest.raises(ContentTooLong):
-        curation.merged([memory(1, content="a" * 60), memory(2, content="b" * 60)], max_content=100, at=AT, by="b")
+        curation.merge([memory(1, content="a" * 60), memory(2, content="b" * 60)], max_content=100, at=AT, by="b")
     tags = [[f"{letter}{number}" for number in range(60)] for letter in "ab"]
     with pytest.raises(MergeTooLarge):
-        curation.merged([memory(1, tags=tags[0]), memory(2, tags=tags[1])], max_content=100, at=AT, by="b")
+        curation.merge([memory(1, tags=tags[0]), memory(2, tags=tags[1])], max_content=100, at=AT, by="b")
 
 
 def test_urgency_weighs_importance_doubt_age_and_solitude() -> None:
@@ -138,9 +138,9 @@ def test_a_pair_has_one_name() -> None:
 
 
 def test_spans_begin_on_the_hour_at_midnight_and_on_monday() -> None:
-    assert curation.beginning(AT, "hour") == datetime(2026, 3, 5, 14, tzinfo=UTC)
-    assert curation.beginning(AT, "day") == datetime(2026, 3, 5, tzinfo=UTC)
-    assert curation.beginning(AT, "week") == datetime(2026, 3, 2, tzinfo=UTC)
+    assert curation.truncate_time(AT, "hour") == datetime(2026, 3, 5, 14, tzinfo=UTC)
+    assert curation.truncate_time(AT, "day") == datetime(2026, 3, 5, tzinfo=UTC)
+    assert curation.truncate_time(AT, "week") == datetime(2026, 3, 2, tzinfo=UTC)
 
 
 def test_tags_are_counted_alone_and_in_pairs() -> None:

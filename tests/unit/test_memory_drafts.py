@@ -14,14 +14,14 @@ from skein_kit.errors import (
     ContentTooLong,
     DuplicateInBatch,
     FieldInvalid,
-    Refusal,
     RevisionStale,
+    RpcError,
     TextNotStorable,
 )
 from skein_memory.errors import LinkToItself, MemoryNotFound
 from skein_memory.links.model import LinkDraft
 from skein_memory.memories import convert as wire
-from skein_memory.memories.model import Draft, Memory, documents_of, drafts_of, remembered
+from skein_memory.memories.model import Draft, Memory, create_memories, documents_of, drafts_of
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ def draft_of(**fields: Any) -> Draft:
 
 
 def memory_of(**fields: Any) -> Memory:
-    (memory,) = remembered([draft_of(**fields)], at=NOW, by="api_key:1")
+    (memory,) = create_memories([draft_of(**fields)], at=NOW, by="api_key:1")
     return memory
 
 
@@ -176,7 +176,7 @@ def test_ids_keep_the_order_of_a_batch_within_one_time_and_follow_time_otherwise
     ]
     drafts = drafts_of(messages, at=NOW, max_content=100, agent_id="")
 
-    memories = remembered(drafts, at=NOW, by="x")
+    memories = create_memories(drafts, at=NOW, by="x")
 
     by_id = sorted(memories, key=lambda memory: memory.memory_id)
     assert [memory.draft.content for memory in by_id] == ["old", "1", "2", "3"]
@@ -186,7 +186,7 @@ def test_ids_keep_the_order_of_a_batch_within_one_time_and_follow_time_otherwise
 def test_a_batch_says_which_memory_is_at_fault() -> None:
     messages = [pb.Memory(content="fine"), pb.Memory(content="x", valid_to_time=Timestamp(nanos=-1))]
 
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RpcError) as caught:
         drafts_of(messages, at=NOW, max_content=100, agent_id="")
 
     assert caught.value.facts["index"] == "1"

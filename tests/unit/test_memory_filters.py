@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.ids import first_id, new_id, time_of
+from skein_kit.ids import id_time, min_id_at, new_id
 from skein_memory.errors import SelectionEmpty
-from skein_memory.listing.filter import Filter, Lead
+from skein_memory.listing.filter import AccessPath, Filter
 from skein_memory.memories.model import MAX_AHEAD
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -78,8 +78,8 @@ def test_after_the_last_id_of_all_there_is_nothing_upwards() -> None:
 def test_the_newest_months_are_asked_first() -> None:
     first, *_ = filter_of().spans(None, NOW)
 
-    assert time_of(first[0]) > NOW - timedelta(days=63)
-    assert time_of(first[1]) >= NOW + MAX_AHEAD
+    assert id_time(first[0]) > NOW - timedelta(days=63)
+    assert id_time(first[1]) >= NOW + MAX_AHEAD
 
 
 def test_a_time_range_is_all_that_is_asked() -> None:
@@ -87,7 +87,7 @@ def test_a_time_range_is_all_that_is_asked() -> None:
 
     spans = list(filter_of(start, end).spans(None, NOW))
 
-    assert spans == [(first_id(start), first_id(end + timedelta(milliseconds=1)))]
+    assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]
 
 
 def test_a_range_that_ends_before_it_begins_asks_nothing() -> None:
@@ -103,28 +103,28 @@ def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
     assert caught.value.violations[0][0] == "filter.start_time"
 
 
-LEADS: list[tuple[dict[str, Any], Lead]] = [
-    ({}, Lead(kind="all")),
-    ({"types": ["note"]}, Lead(kind="column", column="type", values=("note",))),
-    ({"tags_any": ["c", "d"], "types": ["note"]}, Lead(kind="tags", values=("c", "d"))),
-    ({"tags_all": ["a", "b"]}, Lead(kind="tags", values=("a",))),
-    ({"where": 'tags:none("a")'}, Lead(kind="all")),
-    ({"where": 'NOT key = "a"'}, Lead(kind="all")),
-    ({"where": 'key = "a" OR key = "b"'}, Lead(kind="all")),
-    ({"where": 'key IN ("a", "b")', "session_id": "s"}, Lead(kind="column", column="key", values=("a", "b"))),
-    ({"where": 'key = "" AND source = "x"'}, Lead(kind="column", column="source", values=("x",))),
-    ({"where": "user_id = ann"}, Lead(kind="column", column="subject_id", values=("ann",))),
-    ({"where": "external_id = a AND key = b"}, Lead(kind="external_ids", values=("a",))),
+LEADS: list[tuple[dict[str, Any], AccessPath]] = [
+    ({}, AccessPath(kind="all")),
+    ({"types": ["note"]}, AccessPath(kind="column", column="type", values=("note",))),
+    ({"tags_any": ["c", "d"], "types": ["note"]}, AccessPath(kind="tags", values=("c", "d"))),
+    ({"tags_all": ["a", "b"]}, AccessPath(kind="tags", values=("a",))),
+    ({"where": 'tags:none("a")'}, AccessPath(kind="all")),
+    ({"where": 'NOT key = "a"'}, AccessPath(kind="all")),
+    ({"where": 'key = "a" OR key = "b"'}, AccessPath(kind="all")),
+    ({"where": 'key IN ("a", "b")', "session_id": "s"}, AccessPath(kind="column", column="key", values=("a", "b"))),
+    ({"where": 'key = "" AND source = "x"'}, AccessPath(kind="column", column="source", values=("x",))),
+    ({"where": "user_id = ann"}, AccessPath(kind="column", column="subject_id", values=("ann",))),
+    ({"where": "external_id = a AND key = b"}, AccessPath(kind="external_ids", values=("a",))),
     (
         {"where": "metadata.customer.id = 42"},
-        Lead(kind="properties", names=("metadata.customer.id", ""), values=("42", "")),
+        AccessPath(kind="properties", names=("metadata.customer.id", ""), values=("42", "")),
     ),
-    ({"where": "metadata.customer.id > 42"}, Lead(kind="all")),
+    ({"where": "metadata.customer.id > 42"}, AccessPath(kind="all")),
 ]
 
 
 @pytest.mark.parametrize(("conditions", "lead"), LEADS)
-def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: Lead) -> None:
+def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
     wanted = Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
     assert wanted.lead == lead
@@ -133,7 +133,7 @@ def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict
 def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
     asked = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
-    assert Filter.of(asked).lead == Lead(kind="all")
+    assert Filter.of(asked).lead == AccessPath(kind="all")
 
 
 def test_times_in_words_narrow_the_range_that_is_asked() -> None:
@@ -142,7 +142,7 @@ def test_times_in_words_narrow_the_range_that_is_asked() -> None:
     spans = list(Filter.of(pb.ListMemoriesRequest(filter=asked)).spans(None, NOW))
 
     start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
-    assert spans == [(first_id(start), first_id(end + timedelta(milliseconds=1)))]
+    assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]
 
 
 def test_a_selection_of_nothing_is_refused() -> None:

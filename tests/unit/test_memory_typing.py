@@ -14,19 +14,25 @@ from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_cluster.api.credentials import master_key
-from skein_kit.filters.evaluator import holds
-from skein_kit.filters.visibility import visible
-from skein_kit.idempotency.store import Once
+from skein_kit.filters.evaluator import matches
+from skein_kit.filters.visibility import visible_to
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.identity_token import Caller
 from skein_kit.policies.store import Policy
 from skein_kit.settings import SettingInvalid
-from skein_memory.errors import LevelOutOfRange, MasterKeyMissing, MemoryDataInvalid, MemoryTypeNotAllowed, SecretSealed
+from skein_memory.errors import (
+    LevelOutOfRange,
+    MasterKeyMissing,
+    MemoryDataInvalid,
+    MemoryTypeNotAllowed,
+    SecretUndecryptable,
+)
 from skein_memory.memories import level as levels
 from skein_memory.memories import memory_type
-from skein_memory.memories.model import Draft, Memory, remembered
+from skein_memory.memories.model import Draft, Memory, create_memories
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
-from skein_memory.vault.encryption import MasterKey, MasterKeys, Sealed, TenantKey, WrappedKey
+from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +49,7 @@ JSON = st.recursive(
 
 def memory_of(**fields: object) -> Memory:
     message = pb.Memory(**{"content": "c", **fields})  # type: ignore[arg-type]  # As the test says.
-    (memory,) = remembered([Draft.of(message, at=NOW, max_content=100)], at=NOW, by="api_key:1")
+    (memory,) = create_memories([Draft.of(message, at=NOW, max_content=100)], at=NOW, by="api_key:1")
     return memory
 
 
@@ -65,7 +71,7 @@ def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, 
 
     violations: tuple[tuple[str, str], ...] | None = None
     try:
-        memory_type.check(type_name, data, said={})
+        memory_type.validate_data(type_name, data, said={})
     except MemoryDataInvalid as refusal:
         violations = refusal.violations
 
@@ -76,7 +82,7 @@ def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, 
     else:
         assert violations
         assert all(any(path.startswith(f"data.{name}") for name in fields) for path, _ in violations)
-    memory_type.words_of(type_name, data)
+    memory_type.search_text(type_name, data)
 
 
 def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_none_are_searched() -> None:
@@ -93,9 +99,9 @@ def test_of_the_vault_only_the_kind_of_its_entries_is_searched() -> None:
 
 
 def test_a_policy_without_types_accepts_every_type() -> None:
-    memory_type.must_be_accepted(Policy(), ["anything"])
+    memory_type.check_type_allowed(Policy(), ["anything"])
     with pytest.raises(MemoryTypeNotAllowed) as caught:
-        memory_type.must_be_accepted(Policy(memory_types=("note",)), ["note", "fact"])
+        memory_type.check_type_allowed(Policy(memory_types=("note",)), ["note", "fact"])
     assert caught.value.facts == {"type": "fact", "index": "1"}
 
 
@@ -126,9 +132,9 @@ def test_a_score_is_bounded_and_grows_with_importance_freshness_and_urgency(
 def test_levels_are_moved_through_one_by_one_and_end() -> None:
     memory, seen = memory_of(level=pb.LEVEL_STRATEGIC), []
     for _ in range(3):
-        memory, event = levels.passed_down(memory, at=NOW, by="x")
+        memory, event = levels.demote_or_hide(memory, at=NOW, by="x")
         seen.append((memory.draft.level, event))
-    last, event = levels.passed_down(memory, at=NOW, by="x")
+    last, event = levels.demote_or_hide(memory, at=NOW, by="x")
 
     assert seen == [(level, "memory_demoted") for level in levels.LEVELS[1:]]
     assert (last.draft.archive_time, last.place, event) == (NOW, None, "memory_archived")
@@ -165,12 +171,12 @@ def test_a_tenant_s_key_opens_with_the_master_key_that_wrapped_it_and_for_its_te
 
     assert MasterKeys.of(OLD).unwrap(wrapped, tenant_id=tenant_id) == key
     assert MasterKeys.of(NEW, OLD).unwrap(wrapped, tenant_id=tenant_id) == key
-    with pytest.raises(SecretSealed):
+    with pytest.raises(SecretUndecryptable):
         MasterKeys.of(NEW).unwrap(wrapped, tenant_id=tenant_id)
-    with pytest.raises(SecretSealed):
+    with pytest.raises(SecretUndecryptable):
         MasterKeys.of(OLD).unwrap(wrapped, tenant_id=uuid4())
     renamed = WrappedKey(key_id=uuid4(), master_key=wrapped.master_key, sealed=wrapped.sealed)
-    with pytest.raises(SecretSealed):
+    with pytest.raises(SecretUndecryptable):
         MasterKeys.of(OLD).unwrap(renamed, tenant_id=tenant_id)
     with pytest.raises(MasterKeyMissing):
         MasterKeys.of("").wrap(key, tenant_id=tenant_id)
@@ -188,10 +194,10 @@ def test_a_sealed_secret_opens_for_its_memory_alone_and_undamaged(
     assert key.open(sealed, tenant_id=tenant_id, memory_id=memory_id) == secret
     assert key.seal(secret, tenant_id=tenant_id, memory_id=memory_id) != sealed
     for other in ({"tenant_id": uuid4(), "memory_id": memory_id}, {"tenant_id": tenant_id, "memory_id": uuid4()}):
-        with pytest.raises(SecretSealed):
+        with pytest.raises(SecretUndecryptable):
             key.open(sealed, **other)
-    with pytest.raises(SecretSealed):
-        key.open(Sealed(nonce=sealed.nonce, ciphertext=bytes(damaged)), tenant_id=tenant_id, memory_id=memory_id)
+    with pytest.raises(SecretUndecryptable):
+        key.open(Ciphertext(nonce=sealed.nonce, ciphertext=bytes(damaged)), tenant_id=tenant_id, memory_id=memory_id)
 
 
 def test_the_embedded_cluster_makes_its_master_key_once_for_its_owner_alone(tmp_path: Path) -> None:
@@ -219,7 +225,7 @@ def test_a_request_is_recognised_without_the_secrets_inside_of_it() -> None:
     def fingerprint(*secrets: str, title: str = "t") -> bytes:
         memories = [pb.Memory(title=title, secret_value=secret) for secret in secrets]
         batch = pb.BatchCreateMemoriesRequest(memories=memories, request_id="r")
-        return Once.of(caller, batch).fingerprint
+        return IdempotencyKey.of(caller, batch).fingerprint
 
     assert fingerprint("one", "two") == fingerprint("three", "four")
     assert fingerprint("one") != fingerprint("one", "two")
@@ -235,7 +241,7 @@ def test_nobody_sees_sideways(
 ) -> None:
     row = {"scope": scope, "agent_id": agent or None, "subject_id": subject or None, "session_id": session or None}
 
-    seen = holds(visible(agent_id, subject_id, session_id), row)
+    seen = matches(visible_to(agent_id, subject_id, session_id), row)
 
     own = {"global": "own", "agent": agent_id, "user": subject_id, "session": session_id}[scope]
     said = {"global": "own", "agent": agent, "user": subject, "session": session}[scope]

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from skein_kit.ids import now
-from skein_kit.outbound.fetch import Outbound
-from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
-from skein_recall.models.model import EmbeddingModel, Remote
+from skein_kit.outbound.fetch import SafeHttpClient
+from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
+from skein_recall.models.model import EmbeddingModel, EndpointConfig
 from skein_recall.providers import circuit_breaker
-from skein_recall.providers.api_keys import Keys
+from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.circuit_breaker import MOST_FAILURES
-from skein_recall.providers.openai import ATTEMPTS, AnswerWrong, Endpoint, vectors_of
-from skein_recall.providers.provider import TextRefused
+from skein_recall.providers.openai import ATTEMPTS, InvalidResponse, OpenAIProvider, vectors_of
+from skein_recall.providers.provider import TextRejected
 
 SECRET = "sk-one-that-nobody-may-see"
 
@@ -39,8 +39,8 @@ class Pauses:
         self.seconds.append(seconds)
 
 
-def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool = True, **remote: Any) -> Endpoint:
-    settings = Remote(
+def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool = True, **remote: Any) -> OpenAIProvider:
+    settings = EndpointConfig(
         **{
             "endpoint": server.endpoint,
             "remote_model": "words-64",
@@ -59,8 +59,8 @@ def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool =
         create_time=now(),
         remote=settings,
     )
-    outbound = Outbound(allow=[server.url] if allow else [])
-    return Endpoint(model, settings, outbound, key=SECRET, pause=pauses or Pauses())
+    outbound = SafeHttpClient(allow=[server.url] if allow else [])
+    return OpenAIProvider(model, settings, outbound, key=SECRET, pause=pauses or Pauses())
 
 
 def unit(text: str) -> np.ndarray[Any, Any]:
@@ -191,7 +191,7 @@ async def test_a_text_that_is_not_taken_is_the_text_s_fault(endpoint: EmbeddingS
     provider = made(endpoint)
 
     for _ in range(2 * MOST_FAILURES):
-        with pytest.raises(TextRefused):
+        with pytest.raises(TextRejected):
             await provider.embed(["gristle"])
 
     assert len(await provider.embed(["bread"])) == 1
@@ -225,7 +225,7 @@ WRONG = {
 
 @pytest.mark.parametrize("document", WRONG.values(), ids=WRONG)
 def test_an_answer_with_something_else_is_refused(document: dict[str, Any]) -> None:
-    with pytest.raises(AnswerWrong):
+    with pytest.raises(InvalidResponse):
         vectors_of(document, 1, 2)
 
 
@@ -243,7 +243,7 @@ def test_every_vector_comes_out_with_unit_length(vectors: list[list[float]]) -> 
 async def test_vectors_of_another_length_are_refused_loudly(endpoint: EmbeddingServer, log: io.StringIO) -> None:
     endpoint.breaks(Answer(body=answer([1.0, 2.0])))
 
-    with pytest.raises(ModelAnswerInvalid) as caught:
+    with pytest.raises(ModelResponseInvalid) as caught:
         await made(endpoint).embed(["tea"])
 
     assert caught.value.facts["what"] == "a vector of 2 dimensions, not 64"
@@ -283,16 +283,16 @@ def test_pieces_of_a_text_fit_the_window_and_leave_nothing_out(text: str) -> Non
 
 
 def test_the_key_of_a_model_is_its_own_or_everybody_s() -> None:
-    keys = Keys.read(
+    keys = ApiKeys.read(
         {"SKEIN_EMBEDDINGS_API_KEY": "all", "SKEIN_EMBEDDINGS_API_KEY_TEXT_3_SMALL": "own", "SKEIN_EMBEDDINGS_X": "no"}
     )
 
     assert (keys.of("text-3.small"), keys.of("other")) == ("own", "all")
     assert "own" not in repr(keys)
-    assert Keys.read({}).of("other") == ""
+    assert ApiKeys.read({}).of("other") == ""
 
 
 def test_a_key_may_come_from_a_file(tmp_path: Any) -> None:
     (tmp_path / "key").write_text("from a file\n")
 
-    assert Keys.read({"SKEIN_EMBEDDINGS_API_KEY_FILE": str(tmp_path / "key")}).of("any") == "from a file"
+    assert ApiKeys.read({"SKEIN_EMBEDDINGS_API_KEY_FILE": str(tmp_path / "key")}).of("any") == "from a file"

@@ -11,27 +11,34 @@ from hypothesis import strategies as st
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
-from skein_kit.outbound.fetch import Outbound
+from skein_kit.outbound.fetch import SafeHttpClient
 from skein_kit.settings import SettingInvalid
 from skein_recall.errors import ModelNotFound
-from skein_recall.index.caller_vectors import Given
-from skein_recall.index.reindexer import is_due
-from skein_recall.models.model import EVERY_TENANT, Draft, EmbeddingModel, Models, Registry, Remote
+from skein_recall.index.caller_vectors import CallerVectors
+from skein_recall.index.reindexer import is_scan_due
+from skein_recall.models.model import (
+    EVERY_TENANT,
+    EmbeddingModel,
+    EndpointConfig,
+    ModelDraft,
+    ModelRegistry,
+    ModelSnapshot,
+)
 from skein_recall.models.reindex_store import Due
-from skein_recall.quality.comparison import Agreement
-from skein_recall.quality.recent_queries import Recent
+from skein_recall.quality.comparison import ModelAgreement
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.settings import RecallSettings
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = AT + timedelta(seconds=15)
 TENANT, OTHER = uuid4(), uuid4()
-REMOTE = Remote(
+REMOTE = EndpointConfig(
     endpoint="https://models.example/v1", remote_model="m", batch_size=1, timeout_seconds=1.0, window_characters=500
 )
 
 
 def model(
-    name: str, *, active: bool = False, remote: Remote | None = REMOTE, followed: UUID | None = None
+    name: str, *, active: bool = False, remote: EndpointConfig | None = REMOTE, followed: UUID | None = None
 ) -> EmbeddingModel:
     return EmbeddingModel(
         model=name,
@@ -68,11 +75,11 @@ def look(*, finished: bool, stale: bool = False, made: int = 0) -> Due:
     ids=["none yet", "under way", "under way and stale", "too early", "late enough", "it made some", "stale"],
 )
 def test_a_look_begins_when_the_last_one_was_not_the_last(known: Due, at: datetime, *, begins: bool) -> None:
-    assert is_due(known, at) is begins
+    assert is_scan_due(known, at) is begins
 
 
 def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -> None:
-    models = Models(
+    models = ModelSnapshot(
         {
             one.model: one
             for one in (
@@ -91,7 +98,7 @@ def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -
     with pytest.raises(ModelNotFound):
         models.named("nobody-s")
     with pytest.raises(ModelNotFound):
-        _ = Models({}).active
+        _ = ModelSnapshot({}).active
 
 
 async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_changed_here() -> None:
@@ -102,7 +109,7 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
         reads += 1
         return [model("m", active=True)]
 
-    registry = Registry(read, seconds=60.0)
+    registry = ModelRegistry(read, seconds=60.0)
     assert (await registry.active()).model == (await registry.active()).model == "m"
     assert reads == 1
     registry.forget()
@@ -112,7 +119,7 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))
 def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list[tuple[int, str]]) -> None:
-    recent = Recent(tenants=2, queries=3)
+    recent = RecentQueries(tenants=2, queries=3)
     for tenant, text in asked:
         recent.note(UUID(int=tenant), text)
 
@@ -125,7 +132,7 @@ def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list
 
 
 def test_a_text_that_is_no_question_is_not_kept() -> None:
-    recent = Recent()
+    recent = RecentQueries()
     recent.note(UUID(int=1), "word " * 2000)
 
     assert recent.tenants() == []
@@ -133,34 +140,34 @@ def test_a_text_that_is_no_question_is_not_kept() -> None:
 
 def test_agreement_is_the_share_of_what_the_model_in_force_finds() -> None:
     a, b, c, d = (uuid4() for _ in range(4))
-    one, all_ = Agreement(), Agreement()
+    one, all_ = ModelAgreement(), ModelAgreement()
     one.add([a, b], [a, c])
     one.add([a, b, c, d], [d, c, b, a])
     one.add([], [a])
     all_.join(one)
-    all_.join(Agreement())
+    all_.join(ModelAgreement())
 
     assert (one.queries, one.same_first, one.mean) == (3, 1, 0.75)
     assert (all_.queries, all_.mean) == (3, 0.75)
-    assert Agreement().mean == 1.0
+    assert ModelAgreement().mean == 1.0
 
 
 def test_vectors_that_are_brought_have_the_model_s_length_and_a_direction() -> None:
     request = pb.PutEmbeddingRequest(external_id="x", embeddings=[pb.Embedding(values=[0, 3, 4])])
-    given_ = Given.of(request, model("m"))
+    given_ = CallerVectors.of(request, model("m"))
     assert [round(float(value), 3) for value in given_.vectors[0]] == [0.0, 0.6, 0.8]
     assert (given_.item_id, given_.kind) == (None, "memory")
 
     with pytest.raises(DimensionsMismatch):
-        Given.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[1, 2])]), model("m"))
+        CallerVectors.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[1, 2])]), model("m"))
     with pytest.raises(FieldInvalid):
-        Given.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[0, 0, 0])]), model("m"))
+        CallerVectors.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[0, 0, 0])]), model("m"))
 
 
 def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
     asked = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
 
-    remote = Draft.of(asked, Outbound()).remote
+    remote = ModelDraft.of(asked, SafeHttpClient()).remote
 
     assert remote is not None
     assert (remote.endpoint, remote.remote_model, remote.batch_size) == ("https://models.example/v1", "m", 32)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster.importers.comparison import differing
+from skein_cluster.importers.comparison import differing_fields
 
 
 def memory(**fields: object) -> memory_pb2.Memory:
@@ -9,7 +9,7 @@ def memory(**fields: object) -> memory_pb2.Memory:
 
 
 def test_what_the_source_leaves_open_may_be_anything() -> None:
-    assert differing(memory(content="tea"), memory(content="tea", type="note", importance=0.5), ()) == []
+    assert differing_fields(memory(content="tea"), memory(content="tea", type="note", importance=0.5), ()) == []
 
 
 def test_what_is_stored_in_another_form_is_the_same() -> None:
@@ -20,7 +20,7 @@ def test_what_is_stored_in_another_form_is_the_same() -> None:
     found.create_time.FromNanoseconds(1_772_435_520_123_456_000)
     found.data.update({"c": 2.0, "a": [1, {"b": None}]})
 
-    assert differing(wanted, found, ()) == []
+    assert differing_fields(wanted, found, ()) == []
 
 
 def test_every_field_that_differs_is_named() -> None:
@@ -30,6 +30,6 @@ def test_every_field_that_differs_is_named() -> None:
     found = memory(content="coffee", tags=["a", "b"], importance=0.2, type="note", session_id="t")
     found.data.update({"a": 2})
 
-    assert set(differing(wanted, found, {"session_id"})) == {
+    assert set(differing_fields(wanted, found, {"session_id"})) == {
         "content", "tags", "importance", "type", "data", "create_time",
     }  # fmt: skip

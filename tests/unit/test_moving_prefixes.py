@@ -4,13 +4,13 @@ from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.importers.id_prefix import prefixed
-from skein_cluster.importers.records import Kind, Record, Unreadable
+from skein_cluster.importers.id_prefix import add_prefix
+from skein_cluster.importers.records import Kind, Record, UnreadableRecord
 
 
 def test_a_prefix_stands_before_an_id_wherever_it_is_referred_to() -> None:
     session = session_pb2.Session(session_id="s", subject_id="u", agent_id="a")
-    given: list[Record | Unreadable] = [
+    given: list[Record | UnreadableRecord] = [
         Record(where="", kind=Kind.SUBJECT, item=subjects_pb2.Subject(subject_id="u")),
         Record(where="", kind=Kind.SESSION, item=session),
         Record(where="", kind=Kind.MESSAGE, item=session_pb2.Message(external_id="1", session_id="s", subject_id="u")),
@@ -23,10 +23,10 @@ def test_a_prefix_stands_before_an_id_wherever_it_is_referred_to() -> None:
         Record(
             where="", kind=Kind.CONFLICT, item=curation_pb2.ResolveConflictRequest(a_memory_id="m", b_memory_id="n")
         ),
-        Unreadable(where="7", reason="is nothing"),
+        UnreadableRecord(where="7", reason="is nothing"),
     ]
 
-    found = list(prefixed(given, "x/"))
+    found = list(add_prefix(given, "x/"))
 
     assert [one.item if isinstance(one, Record) else one.where for one in found] == [
         subjects_pb2.Subject(subject_id="u"),

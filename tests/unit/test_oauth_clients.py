@@ -17,7 +17,7 @@ from skein_auth.errors import (
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import Client, matches, redirect_fault
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 BACK = "https://app.example/back?for=skein"
@@ -243,7 +243,7 @@ def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
     assert secret is not None
 
     found.authenticate(secret.text(), "client_secret_post", AT)
-    other = Token.made(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
+    other = BearerToken.made(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
     for text, method in (
         (secret.text(), "client_secret_basic"),
         (secret.text(), "none"),
@@ -277,7 +277,7 @@ def test_a_registration_token_manages_its_own_client_alone() -> None:
     _, _, theirs = clients.registered(client(), UUID(int=6))
 
     found.manages(manages.text())
-    for text in (theirs.text(), "", "x", Token.made(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).text()):
+    for text in (theirs.text(), "", "x", BearerToken.made(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).text()):
         with pytest.raises(InvalidToken):
             found.manages(text)
     with pytest.raises(InvalidToken):

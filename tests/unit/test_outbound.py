@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_certificates import certified
 
-from skein_kit.outbound.fetch import Outbound, OutboundRefused, OutboundSettings, is_public
+from skein_kit.outbound.fetch import OutboundError, OutboundSettings, SafeHttpClient, is_public
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ async def web() -> AsyncIterator[Web]:
         yield found
 
 
-def own(web: Web) -> Outbound:
+def own(web: Web) -> SafeHttpClient:
     """Let the test's server be fetched from."""
-    return Outbound(allow=[f"http://127.0.0.1:{web.port}"])
+    return SafeHttpClient(allow=[f"http://127.0.0.1:{web.port}"])
 
 
 class Names:
@@ -165,8 +165,8 @@ def test_an_address_in_the_open_internet_is_public(address: str) -> None:
 async def test_only_https_addresses_without_userinfo_or_fragment_are_fetched(url: str) -> None:
     names = Names(["93.184.216.34"])
 
-    with pytest.raises(OutboundRefused, match=r"^url$"):
-        await Outbound(resolve=names).fetch_json(url)
+    with pytest.raises(OutboundError, match=r"^url$"):
+        await SafeHttpClient(resolve=names).fetch_json(url)
 
     assert names.asked == []
 
@@ -176,20 +176,20 @@ async def test_only_https_addresses_without_userinfo_or_fragment_are_fetched(url
     ["https://127.1:9/", "https://2130706433:9/", "https://0x7f000001:9/", "https://[::1]:9/", "https://[FD00::A]:9/"],
 )
 async def test_other_spellings_of_a_private_address_are_judged_by_what_they_mean(url: str) -> None:
-    with pytest.raises(OutboundRefused, match=r"^address$"):
-        await Outbound().fetch_json(url)
+    with pytest.raises(OutboundError, match=r"^address$"):
+        await SafeHttpClient().fetch_json(url)
 
 
 async def test_one_private_address_among_public_ones_refuses_the_name() -> None:
-    with pytest.raises(OutboundRefused, match=r"^address$"):
-        await Outbound(resolve=Names(["93.184.216.34", "10.0.0.1"])).fetch_json("https://clients.example/")
+    with pytest.raises(OutboundError, match=r"^address$"):
+        await SafeHttpClient(resolve=Names(["93.184.216.34", "10.0.0.1"])).fetch_json("https://clients.example/")
 
 
 async def test_a_name_without_addresses_is_refused() -> None:
-    with pytest.raises(OutboundRefused, match=r"^name$"):
-        await Outbound(resolve=Names([])).fetch_json("https://clients.example/")
-    with pytest.raises(OutboundRefused, match=r"^name$"):
-        await Outbound().fetch_json("https://nobody.invalid/")
+    with pytest.raises(OutboundError, match=r"^name$"):
+        await SafeHttpClient(resolve=Names([])).fetch_json("https://clients.example/")
+    with pytest.raises(OutboundError, match=r"^name$"):
+        await SafeHttpClient().fetch_json("https://nobody.invalid/")
 
 
 async def test_the_connection_goes_to_the_address_that_was_judged_and_speaks_of_the_name(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged_and_speaks_of_
     async with serving(server) as web:
         # The name would lead elsewhere the second time.
         names = Names(["127.0.0.1"], ["192.0.2.1"])
-        outbound = Outbound(allow=[f"https://{NAME}:{web.port}"], resolve=names, tls=client)
+        outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=names, tls=client)
 
         fetched = await outbound.fetch_json(f"https://{NAME}:{web.port}/x?y=1", headers={"Host": "other", "X-A": "b"})
 
@@ -212,9 +212,9 @@ async def test_the_connection_goes_to_the_address_that_was_judged_and_speaks_of_
 async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
     server, client = certified(tmp_path, "other.example")
     async with serving(server) as web:
-        outbound = Outbound(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]), tls=client)
+        outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]), tls=client)
 
-        with pytest.raises(OutboundRefused, match=r"^connection$"):
+        with pytest.raises(OutboundError, match=r"^connection$"):
             await outbound.fetch_json(f"https://{NAME}:{web.port}/")
 
     assert web.requests == []
@@ -223,14 +223,14 @@ async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
 async def test_a_certificate_of_nobody_is_refused(tmp_path: Path) -> None:
     server, _ = certified(tmp_path, NAME)
     async with serving(server) as web:
-        outbound = Outbound(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]))
+        outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]))
 
-        with pytest.raises(OutboundRefused, match=r"^connection$"):
+        with pytest.raises(OutboundError, match=r"^connection$"):
             await outbound.fetch_json(f"https://{NAME}:{web.port}/")
 
 
 async def test_a_dead_address_does_not_keep_the_next_one_from_answering(web: Web) -> None:
-    outbound = Outbound(allow=[f"http://{NAME}:{web.port}"], resolve=Names(["127.0.0.2", "127.0.0.1"]))
+    outbound = SafeHttpClient(allow=[f"http://{NAME}:{web.port}"], resolve=Names(["127.0.0.2", "127.0.0.1"]))
 
     assert (await outbound.fetch_json(f"http://{NAME}:{web.port}/")).document == {"a": 1}
 
@@ -239,18 +239,18 @@ async def test_only_the_allowed_origin_itself_may_be_private(web: Web) -> None:
     outbound = own(web)
 
     assert (await outbound.fetch_json(f"http://127.0.0.1:{web.port}/any/path")).document == {"a": 1}
-    with pytest.raises(OutboundRefused, match=r"^url$"):
+    with pytest.raises(OutboundError, match=r"^url$"):
         await outbound.fetch_json(f"http://127.0.0.1:{web.port + 1}/")
-    with pytest.raises(OutboundRefused, match=r"^address$"):
+    with pytest.raises(OutboundError, match=r"^address$"):
         await outbound.fetch_json(f"https://127.0.0.1:{web.port}/")
-    with pytest.raises(OutboundRefused, match=r"^url$"):
+    with pytest.raises(OutboundError, match=r"^url$"):
         await outbound.fetch_json(f"http://localhost:{web.port}/")
 
 
 async def test_redirects_are_not_followed(web: Web) -> None:
     web.answer = answer({}, f"Location: http://127.0.0.1:{web.port}/elsewhere", status="302 Found")
 
-    with pytest.raises(OutboundRefused, match=r"^redirect 302$"):
+    with pytest.raises(OutboundError, match=r"^redirect 302$"):
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/")
 
     assert len(web.requests) == 1
@@ -267,7 +267,7 @@ async def test_a_body_beyond_the_limit_is_not_read(web: Web) -> None:
     web.answer = answer({"a": "x" * 500})
     outbound = own(web)
 
-    with pytest.raises(OutboundRefused, match=r"^size$"):
+    with pytest.raises(OutboundError, match=r"^size$"):
         await outbound.fetch_json(f"http://127.0.0.1:{web.port}/", limit_bytes=500)
     assert (await outbound.fetch_json(f"http://127.0.0.1:{web.port}/", limit_bytes=600)).document == {"a": "x" * 500}
 
@@ -275,7 +275,7 @@ async def test_a_body_beyond_the_limit_is_not_read(web: Web) -> None:
 async def test_a_server_that_goes_on_slowly_is_given_up(web: Web) -> None:
     web.answer, web.dawdles = answer({"a": 1})[:-1], True
 
-    with pytest.raises(OutboundRefused, match=r"^time$"):
+    with pytest.raises(OutboundError, match=r"^time$"):
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/", timeout=0.2)
 
 
@@ -284,8 +284,8 @@ async def test_a_name_server_that_does_not_answer_is_given_up() -> None:
         await asyncio.Event().wait()
         return []
 
-    with pytest.raises(OutboundRefused, match=r"^time$"):
-        await Outbound(resolve=never).fetch_json("https://clients.example/", timeout=0.05)
+    with pytest.raises(OutboundError, match=r"^time$"):
+        await SafeHttpClient(resolve=never).fetch_json("https://clients.example/", timeout=0.05)
 
 
 @pytest.mark.parametrize(
@@ -303,21 +303,21 @@ async def test_a_name_server_that_does_not_answer_is_given_up() -> None:
 async def test_only_a_plain_json_object_is_taken(web: Web, refused: bytes) -> None:
     web.answer = refused
 
-    with pytest.raises(OutboundRefused, match=r"^content$"):
+    with pytest.raises(OutboundError, match=r"^content$"):
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/")
 
 
 async def test_what_is_no_http_is_refused(web: Web) -> None:
     web.answer = b"220 mail ESMTP\r\n"
 
-    with pytest.raises(OutboundRefused, match=r"^connection$"):
+    with pytest.raises(OutboundError, match=r"^connection$"):
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/")
 
 
 async def test_a_refusal_says_nothing_of_what_was_said(web: Web) -> None:
     web.answer = answer({"secret": "x"}, status="404 Nothing-of-yours")
 
-    with pytest.raises(OutboundRefused) as caught:
+    with pytest.raises(OutboundError) as caught:
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/?token=t")
 
     assert (caught.value.why, caught.value.status) == ("status", 404)
@@ -353,8 +353,8 @@ async def test_an_object_is_posted_as_json(web: Web) -> None:
 def test_allowed_origins_come_from_the_settings() -> None:
     settings = OutboundSettings.read({"SKEIN_OUTBOUND_ALLOW": "http://127.0.0.1:9999, https://login.internal"})
 
-    assert Outbound.of(settings)
+    assert SafeHttpClient.of(settings)
     with pytest.raises(SettingInvalid, match="SKEIN_OUTBOUND_ALLOW"):
-        Outbound.of(OutboundSettings(outbound_allow="https://login.internal/path"))
+        SafeHttpClient.of(OutboundSettings(outbound_allow="https://login.internal/path"))
     with pytest.raises(SettingInvalid, match="SKEIN_OUTBOUND_ALLOW"):
-        Outbound.of(OutboundSettings(outbound_allow="login.internal"))
+        SafeHttpClient.of(OutboundSettings(outbound_allow="login.internal"))

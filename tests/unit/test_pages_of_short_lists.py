@@ -8,14 +8,14 @@ import pytest
 from fix_pages import call
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_kit.calls.call import working_for
+from skein_kit.calls.call import as_current_call
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.rpc.pagination import page_of, write_token
+from skein_kit.rpc.pagination import paginate, write_token
 
 
 @pytest.fixture(autouse=True)
 def usual_call() -> Iterator[None]:
-    with working_for(call()):
+    with as_current_call(call()):
         yield
 
 
@@ -25,7 +25,7 @@ def keys(*names: str) -> list[pb.SigningKey]:
 
 def paged(found: list[pb.SigningKey], *, size: int, token: str = "") -> tuple[list[str], str]:
     request = pb.ListSigningKeysRequest(page_size=size, page_token=token)
-    page, following = page_of(found, lambda key: key.key_id, request, None, size=size)
+    page, following = paginate(found, lambda key: key.key_id, request, None, size=size)
     return [key.key_id for key in page], following
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from skein_auth.accounts.known_devices import KnownDevice
-from skein_auth.accounts.password_queue import Place
+from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.accounts.passwords import HASHED, Passwords, accepted, is_known
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
 from skein_auth.settings import AuthSettings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PASSWORD = "correct horse battery"
-HERE = Place.of_source("192.0.2.1")
+HERE = QueueKey.of_source("192.0.2.1")
 
 
 @asynccontextmanager
@@ -107,14 +107,14 @@ async def test_a_source_gives_way_to_the_others_when_no_more_can_wait() -> None:
     async with passwords(memory=4096, iterations=8, threads=1, waiting=4) as made:
         flood = [asyncio.create_task(made.hash(PASSWORD, HERE)) for _ in range(8)]
         await asyncio.sleep(0)
-        others = [made.hash(PASSWORD, Place.of_source(f"198.51.100.{number}")) for number in range(3)]
+        others = [made.hash(PASSWORD, QueueKey.of_source(f"198.51.100.{number}")) for number in range(3)]
 
         assert [type(hashed) for hashed in await asyncio.gather(*others)] == [str] * 3
         outcomes = await asyncio.gather(*flood, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes].count(Overloaded) == 6
 
 
-async def order(places: dict[str, Place], calls: list[str]) -> list[str]:
+async def order(places: dict[str, QueueKey], calls: list[str]) -> list[str]:
     """Return whose passwords were hashed, in order, of those that had a turn."""
     ended: list[str] = []
 
@@ -127,8 +127,8 @@ async def order(places: dict[str, Place], calls: list[str]) -> list[str]:
     return ended
 
 
-def a_device() -> Place:
-    return Place.of_device(
+def a_device() -> QueueKey:
+    return QueueKey.of_device(
         KnownDevice(account_id=uuid4(), device_id=uuid4(), generation=1, sign_in_time=datetime.now(UTC))
     )
 

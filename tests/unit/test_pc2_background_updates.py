@@ -16,7 +16,7 @@ from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.protocol.work_queue import RequestContext
     from skein_pc2.reasoning.actions.background_updates import Update
 
 
@@ -31,7 +31,7 @@ async def running(updates: BackgroundUpdates) -> AsyncIterator[None]:
 
 
 def writing(done: list[str], text: str) -> Update:
-    async def update(_errand: Errand) -> None:
+    async def update(_errand: RequestContext) -> None:
         done.append(text)
 
     return update
@@ -70,7 +70,7 @@ async def test_superseding_waits_for_what_is_under_way() -> None:
     updates, done = BackgroundUpdates(), list[str]()
     has_begun, may_end = asyncio.Event(), asyncio.Event()
 
-    async def slow(_errand: Errand) -> None:
+    async def slow(_errand: RequestContext) -> None:
         has_begun.set()
         await may_end.wait()
         done.append("slow")
@@ -90,12 +90,12 @@ async def test_an_update_is_tried_again_while_the_cluster_is_away(monkeypatch: p
     updates, done = BackgroundUpdates(), list[str]()
     codes = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED]
 
-    async def failing(_errand: Errand) -> None:
+    async def failing(_errand: RequestContext) -> None:
         if codes:
             raise aio.AioRpcError(codes.pop(), aio.Metadata(), aio.Metadata())
         done.append("done")
 
-    async def refused(_errand: Errand) -> None:
+    async def refused(_errand: RequestContext) -> None:
         done.append("refused")
         raise aio.AioRpcError(grpc.StatusCode.INVALID_ARGUMENT, aio.Metadata(), aio.Metadata())
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
-from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.errors import RequestError
 from skein_pc2.reasoning.actions.context import TYPE, context_of
 from skein_pc2.reasoning.actions.interactions import session_of
 
@@ -114,5 +114,5 @@ def test_days_are_those_of_utc() -> None:
 
 @pytest.mark.parametrize("said", [{}, {"project": "boat"}, {"user_id": " "}, {"user_id": 5}, {"session_id": ["s"]}])
 def test_a_session_without_a_name_is_refused(said: dict[str, object]) -> None:
-    with pytest.raises(Rejected):
+    with pytest.raises(RequestError):
         session_of(said, AT)

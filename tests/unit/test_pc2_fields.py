@@ -8,14 +8,14 @@ import math
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
-from skein_kit.json_values.exact import JsonInvalid
+from skein_kit.json_values.exact import InvalidJson
 from skein_pc2.protocol import fields
 
 
 def written(number: float) -> str:
     values = Struct()
     values["number"] = number
-    return json.dumps(fields.plain(values)["number"])
+    return json.dumps(fields.to_json(values)["number"])
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_a_large_whole_number_is_written_with_the_digits_of_its_double(number: f
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_json_lacks_is_refused(number: float) -> None:
-    with pytest.raises(JsonInvalid):
+    with pytest.raises(InvalidJson):
         written(number)

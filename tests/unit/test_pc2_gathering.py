@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_pc2.envelope.call_batch import Gathering
-from skein_pc2.protocol.errors import Rejected
-from skein_pc2.protocol.work_queue import Errand
+from skein_pc2.envelope.call_batch import CallBatcher
+from skein_pc2.protocol.errors import RequestError
+from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +23,18 @@ class Service:
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[list[int]] = field(default_factory=list)
 
-    async def alone(self, number: int, _errand: Errand) -> int:
+    async def alone(self, number: int, _errand: RequestContext) -> int:
         self.calls.append([number])
         await self.may_answer.wait()
         if number < 0:
-            raise Rejected("validation_error", str(number))
+            raise RequestError("validation_error", str(number))
         return 2 * number
 
-    async def together(self, numbers: Sequence[int], _errand: Errand) -> list[int | None]:
+    async def together(self, numbers: Sequence[int], _errand: RequestContext) -> list[int | None]:
         self.calls.append(list(numbers))
         await self.may_answer.wait()
         if min(numbers) < 0:
-            raise Rejected("validation_error", "one of them")
+            raise RequestError("validation_error", "one of them")
         return [None if number == 0 else 2 * number for number in numbers]
 
 
@@ -45,8 +45,8 @@ def service() -> Service:
 
 async def done(service: Service, numbers: Sequence[int], **options: int) -> list[int | BaseException]:
     """Ask for all of them at once."""
-    gathering = Gathering(service.alone, service.together, **options)
-    errand = Errand(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
+    gathering = CallBatcher(service.alone, service.together, **options)
+    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
     tasks = [asyncio.create_task(gathering.do(number, errand)) for number in numbers]
     await asyncio.sleep(0)
     service.may_answer.set()
@@ -84,8 +84,8 @@ async def test_a_refusal_leaves_the_place_to_the_next(service: Service) -> None:
 
 
 async def test_whoever_gives_up_is_passed_over(service: Service) -> None:
-    gathering = Gathering(service.alone, service.together, under_way=1)
-    errand = Errand(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
+    gathering = CallBatcher(service.alone, service.together, under_way=1)
+    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
     tasks = [asyncio.create_task(gathering.do(number, errand)) for number in (1, 2, 3)]
     await asyncio.sleep(0)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Malformed, parsed, timestamp
+from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, MalformedMessage, parse_json, timestamp
 
 
 @pytest.mark.parametrize(
@@ -42,32 +42,32 @@ def test_no_frame_is_lost_and_an_answer_is_one_frame(frames: list[bytes]) -> Non
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_object_or_malformed(body: bytes) -> None:
-    with suppress(Malformed):
-        assert isinstance(parsed(body), dict)
+    with suppress(MalformedMessage):
+        assert isinstance(parse_json(body), dict)
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}"])
 def test_numbers_that_json_cannot_say_again_are_malformed(text: str) -> None:
-    with pytest.raises(Malformed):
-        parsed(text.encode())
+    with pytest.raises(MalformedMessage):
+        parse_json(text.encode())
 
 
 def test_a_message_of_the_limit_is_taken_and_one_more_byte_is_not() -> None:
     body = json.dumps({"a": "x" * (MAX_MESSAGE_BYTES - len('{"a": ""}'))}).encode()
 
-    assert parsed(body)["a"]
-    with pytest.raises(Malformed, match="larger"):
-        parsed(body + b" ")
+    assert parse_json(body)["a"]
+    with pytest.raises(MalformedMessage, match="larger"):
+        parse_json(body + b" ")
 
 
 @pytest.mark.parametrize(("levels", "is_taken"), [(399, True), (400, False)])
 def test_a_message_that_is_nested_too_deeply_is_malformed(levels: int, *, is_taken: bool) -> None:
     body = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
     if is_taken:
-        assert parsed(body)
+        assert parse_json(body)
     else:
-        with pytest.raises(Malformed, match="deep"):
-            parsed(body)
+        with pytest.raises(MalformedMessage, match="deep"):
+            parse_json(body)
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -75,10 +75,10 @@ def test_a_message_of_too_many_values_is_malformed(more: int) -> None:
     # The list itself is a value as well.
     body = json.dumps({"a": [0] * (MAX_VALUES - 1 + more)}).encode()
     if more:
-        with pytest.raises(Malformed, match="values"):
-            parsed(body)
+        with pytest.raises(MalformedMessage, match="values"):
+            parse_json(body)
     else:
-        assert len(parsed(body)["a"]) == MAX_VALUES - 1
+        assert len(parse_json(body)["a"]) == MAX_VALUES - 1
 
 
 def test_times_are_written_in_milliseconds_and_utc() -> None:

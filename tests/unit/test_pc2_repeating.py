@@ -9,16 +9,16 @@ import pytest
 from grpc import aio
 
 from skein_kit import errors
-from skein_kit.calls.call import trailing
-from skein_pc2.gateway_api.client import Api
-from skein_pc2.protocol.work_queue import Errand
+from skein_kit.calls.call import status_metadata
+from skein_pc2.gateway_api.client import GatewayApi
+from skein_pc2.protocol.work_queue import RequestContext
 
 
-def refusal(refused: errors.Refusal) -> aio.AioRpcError:
+def refusal(refused: errors.RpcError) -> aio.AioRpcError:
     """Return what a stub raises when the gateway refuses."""
     status = refused.status()
     return aio.AioRpcError(
-        errors.code_of(status), aio.Metadata(), aio.Metadata(*trailing(status)), details=status.message
+        errors.status_code(status), aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message
     )
 
 
@@ -40,9 +40,9 @@ class Method:
 
 
 async def asked(method: Method, *, seconds: float) -> str:
-    errand = Errand(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
+    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
     async with aio.insecure_channel("127.0.0.1:9") as channel:
-        return await Api(channel, lambda: "key").call(method, "", errand)
+        return await GatewayApi(channel, lambda: "key").call(method, "", errand)
 
 
 async def test_what_there_was_no_room_for_is_repeated() -> None:
@@ -78,7 +78,7 @@ async def test_nobody_waits_so_long_that_no_time_is_left_for_another_try() -> No
 
 
 @pytest.mark.parametrize("refused", [errors.RateLimited(), errors.DatabaseUnavailable()], ids=lambda one: one.reason)
-async def test_another_refusal_is_told_at_once(refused: errors.Refusal) -> None:
+async def test_another_refusal_is_told_at_once(refused: errors.RpcError) -> None:
     method = Method(refusal(refused))
 
     with pytest.raises(aio.AioRpcError):

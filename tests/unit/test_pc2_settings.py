@@ -6,7 +6,7 @@ import pytest
 
 from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import Pc2Settings, has_own_identity, identity_of, port_of
-from skein_pc2.transport.router import Door
+from skein_pc2.transport.router import PortConfig
 
 
 def test_ports_are_those_of_the_protocol_unless_one_is_moved() -> None:
@@ -69,7 +69,7 @@ def test_a_network_that_is_none_is_refused() -> None:
 )
 def test_only_listed_networks_and_this_machine_may_speak(address: str, *, admitted: bool) -> None:
     networks = Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.1.2.0/24, 192.168.1.7"}).networks()
-    door = Door(number=5570, host="127.0.0.1", port=0, networks=networks)
+    door = PortConfig(number=5570, host="127.0.0.1", port=0, networks=networks)
 
     assert door.admits(address) is admitted
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2
-from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.errors import RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records.strength import FORGOTTEN, MOST, NEW, PERIOD, Strength
 
@@ -135,7 +135,7 @@ def test_no_other_system_knows_the_future() -> None:
     assert records.given_strength({"strength": 10**400}, AT).value == MOST
     assert records.given_strength({}, AT) == Strength(last_accessed=AT)
     for wrong in ({"strength": "1"}, {"strength": True}, {"last_accessed": "soon"}):
-        with pytest.raises(Rejected):
+        with pytest.raises(RequestError):
             records.given_strength(wrong, AT)
 
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from grpc import aio
 
-from skein_pc2.gateway_api.client import Api
-from skein_pc2.protocol.work_queue import Lines
+from skein_pc2.gateway_api.client import GatewayApi
+from skein_pc2.protocol.work_queue import KeyedLock
 from skein_pc2.reasoning.records.answer import Ask
-from skein_pc2.reasoning.records.memory_keeper import Keeper
+from skein_pc2.reasoning.records.memory_keeper import MemoryStore
 
 
 async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:
-    lines, order = Lines(), list[str]()
+    lines, order = KeyedLock(), list[str]()
     gate = asyncio.Event()
 
     async def one(name: str, text: str, *, waits: bool) -> None:
@@ -33,7 +33,7 @@ async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:
 
 
 async def test_who_leaves_the_line_holds_up_nobody() -> None:
-    lines, order = Lines(), list[int]()
+    lines, order = KeyedLock(), list[int]()
 
     async def one(number: int) -> None:
         async with lines.place("a"):
@@ -57,7 +57,7 @@ async def test_what_there_is_no_time_for_is_not_begun() -> None:
         return True
 
     async with aio.insecure_channel("127.0.0.1:1") as channel:
-        keeper = Keeper(Api(channel, lambda: ""))
+        keeper = MemoryStore(GatewayApi(channel, lambda: ""))
         time = asyncio.get_running_loop().time()
         answers = [
             await keeper.together(

@@ -12,12 +12,12 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_kit import errors as refusals
-from skein_kit.calls.call import trailing
+from skein_kit.calls.call import status_metadata
 from skein_pc2.envelope import convert as wire
 from skein_pc2.envelope.request import Request
-from skein_pc2.envelope.search import Search
-from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected, rejected
-from skein_pc2.protocol.frames import repeatable
+from skein_pc2.envelope.search import SearchRequest
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError, to_request_error
+from skein_pc2.protocol.frames import repeat_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def memory(**payload: Any) -> memory_pb2.Memory:
 
 @pytest.mark.parametrize("priority", range(1, 11))
 def test_a_priority_comes_back_as_it_was(priority: int) -> None:
-    assert wire.data(memory(priority=priority))["priority"] == priority
+    assert wire.memory_data(memory(priority=priority))["priority"] == priority
 
 
 def test_priority_one_and_ten_are_the_ends_of_importance() -> None:
@@ -39,30 +39,30 @@ def test_priority_one_and_ten_are_the_ends_of_importance() -> None:
 
 
 def test_a_ttl_is_a_time_from_now() -> None:
-    assert wire.data(memory(ttl=90.5))["expires_at"] == "2026-01-02T03:05:35.500Z"
-    assert wire.data(memory())["expires_at"] is None
+    assert wire.memory_data(memory(ttl=90.5))["expires_at"] == "2026-01-02T03:05:35.500Z"
+    assert wire.memory_data(memory())["expires_at"] is None
 
 
 def test_content_may_be_a_text_alone() -> None:
     stored = wire.memory({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
 
     assert (stored.content, stored.session_id) == ("only words", "s")
-    assert wire.data(stored)["content"]["text"] == "only words"
+    assert wire.memory_data(stored)["content"]["text"] == "only words"
 
 
 def test_a_text_that_was_changed_elsewhere_is_the_one_that_is_read() -> None:
     stored = memory(content={"text": "before", "room": "kitchen"})
     stored.content = "after"
 
-    assert wire.data(stored)["content"]["text"] == "after"
-    assert wire.data(stored)["content"]["room"] == "kitchen"
+    assert wire.memory_data(stored)["content"]["text"] == "after"
+    assert wire.memory_data(stored)["content"]["room"] == "kitchen"
 
 
 def test_spaces_around_a_text_come_back() -> None:
     stored = memory(content={"text": " a "})
     stored.content = "a"
 
-    assert wire.data(stored)["content"]["text"] == " a "
+    assert wire.memory_data(stored)["content"]["text"] == " a "
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_spaces_around_a_text_come_back() -> None:
     ],
 )
 def test_a_content_comes_back_as_it_was_sent(content: dict[str, Any]) -> None:
-    assert wire.data(memory(content=content))["content"] == content
+    assert wire.memory_data(memory(content=content))["content"] == content
 
 
 def test_content_without_a_text_is_kept_when_it_says_something() -> None:
-    assert wire.data(memory(content={"state": {"volume": 3}}))["content"]["state"] == {"volume": 3}
-    with pytest.raises(Rejected):
+    assert wire.memory_data(memory(content={"state": {"volume": 3}}))["content"]["state"] == {"volume": 3}
+    with pytest.raises(RequestError):
         memory(content={"source_agent": "x", "metadata": {"a": 1}})
 
 
@@ -100,13 +100,13 @@ def test_tags_are_kept_once_each_in_order() -> None:
 def test_the_same_request_has_the_same_id_and_another_has_not() -> None:
     request = {"request_id": "r", "timestamp": "2023-06-15T08:30:45.123Z", "payload": {"content": {"text": "é"}}}
 
-    first = repeatable(request)
+    first = repeat_key(request)
 
-    assert repeatable(dict(reversed(request.items()))) == first
-    assert repeatable({**request, "timestamp": "2023-06-15T08:30:49.123Z"}) == first
-    assert repeatable({**request, "request_id": "s"}) != first
-    assert repeatable({**request, "payload": {}}) != first
-    assert repeatable({**request, "request_id": ""}) == ""
+    assert repeat_key(dict(reversed(request.items()))) == first
+    assert repeat_key({**request, "timestamp": "2023-06-15T08:30:49.123Z"}) == first
+    assert repeat_key({**request, "request_id": "s"}) != first
+    assert repeat_key({**request, "payload": {}}) != first
+    assert repeat_key({**request, "request_id": ""}) == ""
 
 
 @pytest.mark.parametrize("request_id", ["", "r"])
@@ -120,7 +120,7 @@ def test_ids_have_the_protocols_form(request_id: str) -> None:
 
 def test_only_a_search_by_meaning_has_a_threshold() -> None:
     def threshold(**payload: Any) -> float:
-        return Search({"query": "q", **payload}, session_id="s").request().min_similarity
+        return SearchRequest({"query": "q", **payload}, session_id="s").request().min_similarity
 
     assert threshold(search_type="semantic") == pytest.approx(0.7)
     assert threshold(search_type="semantic", filters={"min_similarity": 0.3}) == pytest.approx(0.3)
@@ -130,7 +130,7 @@ def test_only_a_search_by_meaning_has_a_threshold() -> None:
 
 def test_search_times_are_read_in_any_usual_form() -> None:
     time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
-    found = Search({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
+    found = SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
 
     assert found.start_time.ToDatetime(tzinfo=UTC) == AT
     assert found.end_time.ToDatetime(tzinfo=UTC) == AT
@@ -150,7 +150,7 @@ def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
     )
 
     def found(**filters: Any) -> list[str]:
-        results = Search({"query": "q", "filters": filters}, session_id="s").results(response)
+        results = SearchRequest({"query": "q", "filters": filters}, session_id="s").results(response)
         return [result["memory_id"] for result in results]
 
     assert found(min_similarity=0.7) == ["alike", "literal"]
@@ -179,7 +179,7 @@ def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
     ],
 )
 def test_what_cannot_be_stored_is_a_validation_error(payload: dict[str, Any]) -> None:
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(RequestError) as caught:
         memory(**payload)
 
     assert caught.value.code == "validation_error"
@@ -199,8 +199,8 @@ def test_what_cannot_be_stored_is_a_validation_error(payload: dict[str, Any]) ->
     ],
 )
 def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, Any]) -> None:
-    with pytest.raises(Rejected) as caught:
-        Search({"query": "q", "filters": filters}, session_id="s")
+    with pytest.raises(RequestError) as caught:
+        SearchRequest({"query": "q", "filters": filters}, session_id="s")
 
     assert caught.value.code == "validation_error"
 
@@ -214,14 +214,16 @@ def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, A
         (refusals.DatabaseBusy(), "search_error"),
         (refusals.DeadlineExceeded(), "search_error"),
         (refusals.MessageTooLarge(), "validation_error"),
-        (refusals.Fault(), "internal_error"),
+        (refusals.InternalError(), "internal_error"),
     ],
 )
-def test_a_refusal_is_said_in_the_protocols_codes(refusal: refusals.Refusal, code: str) -> None:
+def test_a_refusal_is_said_in_the_protocols_codes(refusal: refusals.RpcError, code: str) -> None:
     status = refusal.status()
-    error = aio.AioRpcError(refusal.code, aio.Metadata(), aio.Metadata(*trailing(status)), details=status.message)
+    error = aio.AioRpcError(
+        refusal.code, aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message
+    )
 
-    said = rejected(error, transient="search_error")
+    said = to_request_error(error, transient="search_error")
 
     assert (said.code, said.message) == (code, refusal.message)
     assert said.details["reason"] == refusal.reason
@@ -232,7 +234,7 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
         grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details="failed to connect to 10.1.2.3:50050"
     )
 
-    said = rejected(error, transient="storage_error")
+    said = to_request_error(error, transient="storage_error")
 
     assert said.code == "storage_error"
     assert "10.1.2.3" not in said.message
@@ -242,13 +244,13 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
     "read",
     [
         lambda half: wire.memory_id({"memory_id": half}),
-        lambda half: Search({"query": "tea", "filters": {"tags": [half]}}, session_id="s"),
-        lambda half: Search({"query": half}, session_id="s").request(),
+        lambda half: SearchRequest({"query": "tea", "filters": {"tags": [half]}}, session_id="s"),
+        lambda half: SearchRequest({"query": half}, session_id="s").request(),
         lambda half: wire.memory({"memory_type": "context", "content": "tea", "tags": [half]}, session_id="", at=AT),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_wherever_it_stands(read: Callable[[str], object]) -> None:
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(RequestError) as caught:
         read("\ud800")
 
     assert caught.value.code == VALIDATION_ERROR

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.errors import RequestError
 from skein_pc2.reasoning.actions import error_patterns
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import convert as records
@@ -34,7 +34,7 @@ def test_any_json_value_is_kept_in_a_memory(value: Any) -> None:
 
 @given(st.text())
 def test_what_is_looked_for_can_be_stored(text: str) -> None:
-    clean = values.clean(text + "\0\ud800")
+    clean = values.replace_unstorable(text + "\0\ud800")
 
     assert "\0" not in clean
     assert clean.encode()
@@ -49,12 +49,12 @@ def nested(count: int) -> Any:
 
 @pytest.mark.parametrize(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
 def test_levels_are_counted_as_far_as_is_asked(value: Any, levels: int) -> None:
-    assert values.levels(value, most=10) == levels
+    assert values.json_depth(value, most=10) == levels
 
 
 def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
     values.struct({"a": nested(11)}, "metadata")
-    with pytest.raises(Rejected, match="nested"):
+    with pytest.raises(RequestError, match="nested"):
         values.struct({"a": nested(12)}, "metadata")
 
 
@@ -74,7 +74,7 @@ def test_a_type_is_a_name(said: object, name: str) -> None:
 
 @pytest.mark.parametrize("said", ["!", "1st", "x" * 65, 5, [], "お茶"])
 def test_what_is_no_name_is_no_type(said: object) -> None:
-    with pytest.raises(Rejected):
+    with pytest.raises(RequestError):
         values.type_name(said)
 
 
@@ -106,7 +106,7 @@ def test_no_pattern_and_no_text_make_matching_fail(pattern: str, text: str) -> N
 def test_a_pattern_that_is_accepted_is_kept_as_it_is(pattern: str) -> None:
     try:
         memory = error_patterns.pattern_memory("t", pattern, "s")
-    except Rejected:
+    except RequestError:
         return
 
     assert error_patterns.pattern_of(memory) == (pattern, "s")

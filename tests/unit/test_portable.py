@@ -15,8 +15,8 @@ from skein_memory.errors import ImportFormatUnknown
 from skein_memory.memories.model import Memory
 from skein_memory.transfer import memoryvault
 from skein_memory.transfer import model as portable
-from skein_memory.transfer.import_items import Arriving, Mode, arrivals_of, kept_id, united
-from skein_memory.transfer.model import Given, Item, Trouble
+from skein_memory.transfer.import_items import ImportItem, ImportMode, merge_imported, parse_import, reusable_id
+from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -24,13 +24,13 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 def memory(content: str = "x", **fields: Any) -> Memory:
     message = memory_pb2.Memory(content=content, **fields)
-    (arriving,) = arrivals(Given(place=1, kind="memory", message=message))
+    (arriving,) = arrivals(ImportLine(place=1, kind="memory", message=message))
     assert isinstance(arriving.said, Memory)
     return arriving.said
 
 
-def arrivals(*given: Given | Trouble) -> list[Arriving]:
-    found = arrivals_of(given, at=AT, by="test", max_content=100)
+def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
+    found = parse_import(given, at=AT, by="test", max_content=100)
     assert found.troubles == []
     return [item for items in found.items.values() for item in items]
 
@@ -39,10 +39,10 @@ def arrivals(*given: Given | Trouble) -> list[Arriving]:
 def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: list[str]) -> None:
     message = memory_pb2.Memory(content=content, tags=tags, importance=0.25)
 
-    text = portable.line_of(Item(kind="memory", item_id="m", message=message))
+    text = portable.format_line(TransferItem(kind="memory", item_id="m", message=message))
 
     assert len(text.splitlines()) == 1
-    assert list(portable.given_lines(text)) == [Given(place=1, kind="memory", message=message)]
+    assert list(portable.parse_lines(text)) == [ImportLine(place=1, kind="memory", message=message)]
 
 
 def test_what_the_service_records_makes_no_difference() -> None:
@@ -50,18 +50,18 @@ def test_what_the_service_records_makes_no_difference() -> None:
     other = memory_pb2.Memory(content="x", revision=7, importance=0.75, updated_by="somebody")
     block = snapshots_pb2.PortableBlock(block=blocks_pb2.Block(value="v"), agent_ids=["a"])
 
-    assert portable.differing(one, other) == ["importance"]
-    assert portable.differing(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
+    assert portable.changed_fields(one, other) == ["importance"]
+    assert portable.changed_fields(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
 
 
 def test_only_an_id_that_was_made_from_the_creation_time_is_kept() -> None:
     id_ = new_id(AT)
 
-    assert kept_id(str(id_), AT, AT) == id_
-    assert kept_id(str(id_), AT - timedelta(days=9), AT) is None
-    assert kept_id(str(new_id(AT + timedelta(hours=1))), AT, AT) is None
-    assert kept_id("0b5c2a2e-7d6f-4d0c-9a43-3f0a6f0d9c11", AT, AT) is None
-    assert kept_id("mine", AT, AT) is None
+    assert reusable_id(str(id_), AT, AT) == id_
+    assert reusable_id(str(id_), AT - timedelta(days=9), AT) is None
+    assert reusable_id(str(new_id(AT + timedelta(hours=1))), AT, AT) is None
+    assert reusable_id("0b5c2a2e-7d6f-4d0c-9a43-3f0a6f0d9c11", AT, AT) is None
+    assert reusable_id("mine", AT, AT) is None
 
 
 def test_an_id_that_is_not_kept_is_the_external_id() -> None:
@@ -72,37 +72,37 @@ def test_an_id_that_is_not_kept_is_the_external_id() -> None:
 @pytest.mark.parametrize(
     ("mode", "is_later", "content", "tags"),
     [
-        (Mode.SKIP, True, "old", ("a",)),
-        (Mode.MERGE, False, "old", ("a", "b")),
-        (Mode.MERGE, True, "new", ("a", "b")),
-        (Mode.OVERWRITE, False, "new", ("b",)),
+        (ImportMode.SKIP, True, "old", ("a",)),
+        (ImportMode.MERGE, False, "old", ("a", "b")),
+        (ImportMode.MERGE, True, "new", ("a", "b")),
+        (ImportMode.OVERWRITE, False, "new", ("b",)),
     ],
 )
 def test_modes_decide_what_becomes_of_a_memory(
-    mode: Mode, content: str, tags: tuple[str, ...], *, is_later: bool
+    mode: ImportMode, content: str, tags: tuple[str, ...], *, is_later: bool
 ) -> None:
     old, new = memory("old", tags=["a"], external_id="e"), memory("new", tags=["b"])
 
     changed, at = old.update_time + timedelta(minutes=1 if is_later else -1), AT + timedelta(hours=1)
-    after = united(old, new, mode, changed, at=at, by="importer")
+    after = merge_imported(old, new, mode, changed, at=at, by="importer")
 
     assert (after.draft.content, after.draft.tags, after.draft.external_id) == (content, tags, "e")
-    assert united(after, new, mode, changed, at=at, by="importer") is after
+    assert merge_imported(after, new, mode, changed, at=at, by="importer") is after
     assert after.update_time == (changed if content == "new" else old.update_time)
 
 
 def test_a_deleted_memory_comes_back_only_where_the_import_wins() -> None:
     gone = memory().deleted(at=AT, by="test")
 
-    assert united(gone, memory(), Mode.MERGE, None, at=AT, by="x") is gone
-    assert united(gone, memory(), Mode.OVERWRITE, None, at=AT, by="x").is_active
+    assert merge_imported(gone, memory(), ImportMode.MERGE, None, at=AT, by="x") is gone
+    assert merge_imported(gone, memory(), ImportMode.OVERWRITE, None, at=AT, by="x").is_active
 
 
 def test_json_that_is_written_otherwise_is_no_change() -> None:
     old = memory(metadata={"a": 1})
     spaced = replace(old, draft=replace(old.draft, metadata='{"a": 1.0}'))
 
-    assert united(spaced, old, Mode.OVERWRITE, None, at=AT, by="x") is spaced
+    assert merge_imported(spaced, old, ImportMode.OVERWRITE, None, at=AT, by="x") is spaced
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_json_that_is_written_otherwise_is_no_change() -> None:
 )
 def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
     with pytest.raises(ImportFormatUnknown):
-        list(memoryvault.given_document(text))
+        list(memoryvault.parse_document(text))
 
 
 @given(
@@ -132,7 +132,7 @@ def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
 def test_no_row_of_memoryvault_s_breaks_the_reading(row: dict[str, Any]) -> None:
     text = json.dumps({"data": {"memories": [row], "links": [row], "aliases": [None], "conflict_resolutions": [[]]}})
 
-    found = list(memoryvault.given_document(text))
+    found = list(memoryvault.parse_document(text))
 
     assert len(found) == 4
-    assert all(isinstance(one, Trouble) and one.reason == "LINE_INVALID" for one in found[1:])
+    assert all(isinstance(one, ImportProblem) and one.reason == "LINE_INVALID" for one in found[1:])

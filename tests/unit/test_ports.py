@@ -8,7 +8,7 @@ import pytest
 import zmq
 from grpc import aio
 
-from skein_cluster.processes.ports import PORTS, free_ports, kept_ports
+from skein_cluster.processes.ports import PORTS, free_ports, reserved_ports
 from skein_kit.host.process import PortTaken
 from skein_kit.settings import SettingInvalid
 
@@ -65,7 +65,7 @@ def test_a_port_that_is_wanted_is_kept_though_a_connection_ended_there() -> None
             accepted.close()
             assert caller.recv(1) == b""
 
-    with kept_ports({"SKEIN_HTTP_PORT": (HOST, port), "SKEIN_GATEWAY_PORT": (HOST, 0)}) as ports:
+    with reserved_ports({"SKEIN_HTTP_PORT": (HOST, port), "SKEIN_GATEWAY_PORT": (HOST, 0)}) as ports:
         assert ports["SKEIN_HTTP_PORT"] == str(port)
         with listening(port):
             pass
@@ -76,7 +76,7 @@ def test_a_port_that_somebody_listens_on_is_named_with_its_setting() -> None:
         port = server.getsockname()[1]
         with (
             pytest.raises(PortTaken, match=rf"^Port {port} is in use; set SKEIN_ADMIN_PORT to another port\.$"),
-            kept_ports({"SKEIN_ADMIN_PORT recall": (HOST, port)}),
+            reserved_ports({"SKEIN_ADMIN_PORT recall": (HOST, port)}),
         ):
             pass
 
@@ -84,14 +84,14 @@ def test_a_port_that_somebody_listens_on_is_named_with_its_setting() -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "*"])
 @pytest.mark.parametrize("port", [0, 20_000])
 def test_a_host_that_is_not_here_is_left_to_whoever_listens(host: str, port: int) -> None:
-    with kept_ports({"SKEIN_HTTP_PORT": (host, port)}) as ports:
+    with reserved_ports({"SKEIN_HTTP_PORT": (host, port)}) as ports:
         assert int(ports["SKEIN_HTTP_PORT"]) in ({port} if port else PORTS)
 
 
 def test_two_settings_with_one_port_are_told() -> None:
     with (
         pytest.raises(SettingInvalid, match=r"^SKEIN_HTTP_PORT and SKEIN_PC2_PORT_5570 are both port 20000\.$"),
-        kept_ports({"SKEIN_HTTP_PORT": (HOST, 20_000), "SKEIN_PC2_PORT_5570": ("127.0.0.2", 20_000)}),
+        reserved_ports({"SKEIN_HTTP_PORT": (HOST, 20_000), "SKEIN_PC2_PORT_5570": ("127.0.0.2", 20_000)}),
     ):
         pass
 
@@ -100,7 +100,7 @@ def test_two_settings_with_one_port_are_told() -> None:
 def test_a_port_that_is_none_is_told(port: int) -> None:
     with (
         pytest.raises(SettingInvalid, match=rf"^SKEIN_ADMIN_PORT should be a port from 0 to 65535, not {port}\.$"),
-        kept_ports({"SKEIN_ADMIN_PORT worker": (HOST, port)}),
+        reserved_ports({"SKEIN_ADMIN_PORT worker": (HOST, port)}),
     ):
         pass
 
@@ -110,6 +110,8 @@ def test_a_free_port_is_none_that_another_wants() -> None:
         port = int(ports["port"])
     with (
         pytest.raises(OSError, match=r"^no port of"),
-        kept_ports({"SKEIN_AUTH_PORT": (HOST, 0), "SKEIN_PC2_PORT_5570": (HOST, port)}, among=range(port, port + 1)),
+        reserved_ports(
+            {"SKEIN_AUTH_PORT": (HOST, 0), "SKEIN_PC2_PORT_5570": (HOST, port)}, among=range(port, port + 1)
+        ),
     ):
         pass

@@ -20,7 +20,7 @@ import asyncpg
 import pytest
 
 from skein_cluster.embedded.account import Account
-from skein_cluster.embedded.data_dir import erase
+from skein_cluster.embedded.data_dir import delete_data_dir
 from skein_cluster.embedded.databases import create_database, drop_database
 from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable, PostgresDidNotStart
 from skein_cluster.embedded.server import Server, running_server
@@ -485,7 +485,7 @@ async def test_below_a_closed_folder_roots_data_lies_elsewhere_and_is_found_agai
         async with running_server(asked) as server:
             assert await ask(server, "SELECT n FROM kept") == 7
     finally:
-        erase(asked)
+        delete_data_dir(asked)
 
     assert not server.data_dir.exists()
 
@@ -502,8 +502,8 @@ async def test_a_renamed_clone_keeps_its_data_and_a_new_one_at_the_old_path_star
             assert await ask(empty, "SELECT to_regclass('kept')") is None
             assert await ask(moved, "SELECT n FROM kept") == 7
     finally:
-        erase(old)
-        erase(new)
+        delete_data_dir(old)
+        delete_data_dir(new)
 
 
 @NEEDS_ROOT
@@ -517,7 +517,7 @@ async def test_a_link_to_data_that_is_gone_does_not_start_empty(closed_folder: P
         async with running_server(asked):
             pass
 
-    erase(asked)
+    delete_data_dir(asked)
 
 
 @NEEDS_ROOT
@@ -537,7 +537,7 @@ async def test_data_that_may_be_lost_is_removed_after_its_link(
 async def test_a_running_cluster_is_not_erased(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         with pytest.raises(DataDirInUse):
-            erase(folder / "data")
+            delete_data_dir(folder / "data")
         assert await ask(server, "SELECT 1") == 1
 
 
@@ -557,7 +557,7 @@ async def test_a_cluster_is_erased_whole_though_files_of_it_vanish_meanwhile(
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", interrupted)
-        erase(folder / "data")
+        delete_data_dir(folder / "data")
 
     assert not vanishing
     assert not server.data_dir.exists()

@@ -2,15 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from skein_cluster.bench.measures import MEASURES, Asked, by_category, means, recall_at, reciprocal_rank, summary, worth
+from skein_cluster.bench.measures import (
+    MEASURES,
+    ScoredQuestion,
+    ablation_loss,
+    by_category,
+    means,
+    recall_at,
+    reciprocal_rank,
+    summary,
+)
 
 # Of 12 hits the evidence is the 2nd, the 7th and the 12th; a fourth piece is not found.
 FOUND = tuple(f"hit {place}" for place in range(1, 13))
 EVIDENCE = frozenset({"hit 2", "hit 7", "hit 12", "elsewhere"})
 
 
-def asked(*found: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> Asked:
-    return Asked(category=category, evidence=evidence, found=found)
+def asked(*found: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> ScoredQuestion:
+    return ScoredQuestion(category=category, evidence=evidence, found=found)
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(1, 0.0), (5, 0.25), (10, 0.5), (25, 0.75)])
@@ -76,7 +85,7 @@ def test_questions_are_sorted_into_their_categories() -> None:
 
 def test_worth_is_the_loss_question_by_question() -> None:
     # Of two questions one loses its evidence and the other finds it two places later: at 5, recall falls by 1 and 0.
-    lost = worth([asked("a"), asked("x", "a")], [asked("x"), asked("x", "y", "z", "a")], seed=1)
+    lost = ablation_loss([asked("a"), asked("x", "a")], [asked("x"), asked("x", "y", "z", "a")], seed=1)
 
     assert lost["recall@5"].value == 0.5
     assert lost["mrr"].value == pytest.approx(((1 - 0) + (1 / 2 - 1 / 4)) / 2)

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from skein_recall.query import ranking
 from skein_recall.query.candidates import Candidate, Candidates
-from skein_recall.query.cues import Cues, Span
-from skein_recall.query.ranking import Fusion, Ranked, Terms, Weights
+from skein_recall.query.cues import DateRange, QueryCues
+from skein_recall.query.ranking import Fusion, RankedItem, TermStatistics, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-TERMS = Terms(idf=(3.0, 2.0, 1.0), mean_length=10.0)
+TERMS = TermStatistics(idf=(3.0, 2.0, 1.0), mean_length=10.0)
 # BM25's bound for these terms.
 BOUND = 2.2 * 6
 NOON = datetime(2023, 5, 7, 12, tzinfo=UTC)
-IN_MAY = Cues(spans=(Span(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
+IN_MAY = QueryCues(spans=(DateRange(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
 
 
-def rank(candidates: Iterable[Candidate], **asked: Any) -> list[Ranked]:
+def rank(candidates: Iterable[Candidate], **asked: Any) -> list[RankedItem]:
     return ranking.rank(Candidates.of(candidates), **asked)
 
 
@@ -47,15 +47,15 @@ def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
     return plain._replace(**said)  # type: ignore[arg-type]  # the fields of a candidate
 
 
-def parts(ranked: Ranked) -> dict[str, float]:
+def parts(ranked: RankedItem) -> dict[str, float]:
     return {part.signal: part.value for part in ranked.components}
 
 
-def scores(best: list[Ranked]) -> dict[int, float]:
+def scores(best: list[RankedItem]) -> dict[int, float]:
     return {ranked.item_id.int: ranked.score for ranked in best}
 
 
-def in_order(best: list[Ranked]) -> list[int]:
+def in_order(best: list[RankedItem]) -> list[int]:
     return [ranked.item_id.int for ranked in best]
 
 
@@ -86,7 +86,7 @@ TURNS = st.lists(
     unique_by=lambda value: value.item_id,
     max_size=30,
 )
-CUES = st.builds(Cues, wants_time=st.booleans(), spans=st.sampled_from([(), IN_MAY.spans]))
+CUES = st.builds(QueryCues, wants_time=st.booleans(), spans=st.sampled_from([(), IN_MAY.spans]))
 WEIGHTS = st.builds(
     Weights, **{name: st.just(0.0) | st.floats(min_value=0.01, max_value=10) for name in asdict(Weights())}
 )
@@ -109,8 +109,8 @@ def test_a_score_is_the_sum_of_its_components_and_lies_between_0_and_1(
     dense: bool,
     max_bm25: float,
     limit: int,
-    terms: Terms | None,
-    cues: Cues,
+    terms: TermStatistics | None,
+    cues: QueryCues,
     weights: Weights,
     fusion: Fusion,
 ) -> None:
@@ -168,7 +168,7 @@ def test_a_greater_similarity_never_lowers_a_score(
 
 @given(CANDIDATES, st.data(), st.floats(min_value=0, max_value=10), st.sampled_from([None, TERMS]))
 def test_a_greater_bm25_never_lowers_a_score(
-    candidates: list[Candidate], data: st.DataObject, more: float, terms: Terms | None
+    candidates: list[Candidate], data: st.DataObject, more: float, terms: TermStatistics | None
 ) -> None:
     if not candidates:
         return
@@ -198,7 +198,7 @@ def test_saying_a_term_once_more_never_lowers_a_score(candidates: list[Candidate
 
 @given(CANDIDATES, CUES, WEIGHTS)
 def test_a_query_by_vector_alone_is_ranked_by_the_cosine(
-    candidates: list[Candidate], cues: Cues, weights: Weights
+    candidates: list[Candidate], cues: QueryCues, weights: Weights
 ) -> None:
     best = rank(candidates, dense=True, max_bm25=0, limit=30, terms=TERMS, cues=cues, weights=weights)
 
@@ -339,7 +339,7 @@ def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
 def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
     told = [turn(1), turn(2, tells_time=True)]
 
-    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=Cues(wants_time=True))
+    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(wants_time=True))
     otherwise = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
 
     assert in_order(asked) == [2, 1]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skein_kit.ids import new_ids
-from skein_recall.quality.recent_queries import Recent
-from skein_recall.query_cache import Remembered
+from skein_recall.quality.recent_queries import RecentQueries
+from skein_recall.query_cache import QueryCache
 
 TENANT, OTHER = new_ids(datetime(2026, 3, 1, tzinfo=UTC), 2)
 
@@ -30,7 +30,7 @@ class Model:
 
 
 async def test_a_dropped_scope_has_its_vectors_made_anew_and_others_keep_theirs() -> None:
-    model, remembered = Model(), Remembered()
+    model, remembered = Model(), QueryCache()
     for scope in ("a", "b"):
         await remembered.vector("tea", scope, model.make)
 
@@ -43,7 +43,7 @@ async def test_a_dropped_scope_has_its_vectors_made_anew_and_others_keep_theirs(
 
 
 async def test_a_vector_that_is_being_made_while_its_scope_is_dropped_is_not_kept() -> None:
-    model, remembered = Model(), Remembered()
+    model, remembered = Model(), QueryCache()
     model.may_go_on.clear()
     asking = asyncio.create_task(remembered.vector("tea", "a", model.make))
     while not model.runs:
@@ -58,7 +58,7 @@ async def test_a_vector_that_is_being_made_while_its_scope_is_dropped_is_not_kep
 
 
 def test_the_queries_of_a_dropped_tenant_are_gone() -> None:
-    recent = Recent()
+    recent = RecentQueries()
     for tenant_id in (TENANT, OTHER):
         recent.note(tenant_id, "tea")
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from skein_kit.admission.scan_budget import MOST_OF_A_CALL, ScanBudget, TenantScans
+from skein_kit.admission.scan_budget import MOST_OF_A_CALL, ScanBuckets, ScanBudget
 from skein_kit.errors import ReadTooCostly
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def cut_off(budget: ScanBudget, statement: Awaitable[Any], error: type[Bas
 
 
 async def test_a_statement_counts_what_it_scanned() -> None:
-    budget = TenantScans(RATE, lambda: 0.0).begin(TENANT)
+    budget = ScanBuckets(RATE, lambda: 0.0).begin(TENANT)
 
     rows = await budget.charged(answer(3.0, 4.5))
 
@@ -43,7 +43,7 @@ async def test_a_statement_counts_what_it_scanned() -> None:
 
 
 async def test_statements_that_are_cut_off_use_up_what_the_tenant_may_scan() -> None:
-    scans = TenantScans(RATE, lambda: 0.0)
+    scans = ScanBuckets(RATE, lambda: 0.0)
 
     first = scans.begin(TENANT)
     await first.charged(answer(100.0))

@@ -11,22 +11,23 @@ from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import FailedPrecondition, FieldInvalid
-from skein_kit.filters.json_properties import MAX_PROPERTIES, properties_of
-from skein_kit.ids import first_id
+from skein_kit.filters.json_properties import MAX_PROPERTIES, extract_properties
+from skein_kit.ids import min_id_at
 from skein_kit.settings import SettingInvalid
-from skein_kit.text.summary import Turn, extract
-from skein_kit.text.token_estimate import tokens_of_text
-from skein_session.errors import SessionArchived, SessionEnded
-from skein_session.messages.id_ranges import LAST_ID, NO_ID, spans
-from skein_session.search.literal import inner_words, like
-from skein_session.sessions.lifecycle import Standing, idle_before
+from skein_kit.text.summary import SpeakerTurn, summarize
+from skein_kit.text.token_estimate import estimate_tokens
+from skein_session.errors import SessionEnded, SessionHidden
+from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
+from skein_session.search.literal import like_pattern, required_words
+from skein_session.sessions.lifecycle import SessionState, idle_cutoff
 from skein_session.summaries.chat_model import ChatModel
-from skein_session.transcripts.window import TOKENS_OF_A_MESSAGE, Window, tokens_of
+from skein_session.transcripts.window import TOKENS_OF_A_MESSAGE, RecentWindow, tokens_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 OPEN = ("active", "paused", "completed")
 TURNS = st.lists(
-    st.builds(Turn, st.sampled_from(["user", "assistant", "Ada"]), st.text(max_size=300), st.booleans()), max_size=12
+    st.builds(SpeakerTurn, st.sampled_from(["user", "assistant", "Ada"]), st.text(max_size=300), st.booleans()),
+    max_size=12,
 )
 
 TIMES = st.integers(0, 2_000_000_000).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
@@ -38,26 +39,27 @@ def message(content: str, **fields: object) -> pb.Message:
 
 @pytest.mark.parametrize("state", [*OPEN, "ended"])
 def test_whatever_is_archived_comes_back_as_it_was(state: str) -> None:
-    archived = Standing(state).archived()
+    archived = SessionState(state).archived()
 
-    assert archived == Standing("archived", state)
+    assert archived == SessionState("archived", state)
     assert archived.archived() == archived
-    assert archived.unarchived() == Standing(state)
-    assert Standing(state).unarchived() == Standing(state)
+    assert archived.unarchived() == SessionState(state)
+    assert SessionState(state).unarchived() == SessionState(state)
 
 
 @pytest.mark.parametrize("state", OPEN)
 def test_an_open_session_takes_messages_any_state_and_an_end(state: str) -> None:
-    Standing(state).must_be_open()
+    SessionState(state).must_be_open()
 
-    assert [Standing(state).chosen(other).state for other in OPEN] == list(OPEN)
-    assert Standing(state).ended() == Standing("ended")
+    assert [SessionState(state).chosen(other).state for other in OPEN] == list(OPEN)
+    assert SessionState(state).ended() == SessionState("ended")
 
 
 @pytest.mark.parametrize(
-    ("standing", "refusal"), [(Standing("ended"), SessionEnded), (Standing("archived", "active"), SessionArchived)]
+    ("standing", "refusal"),
+    [(SessionState("ended"), SessionEnded), (SessionState("archived", "active"), SessionHidden)],
 )
-def test_what_is_closed_takes_nothing(standing: Standing, refusal: type[FailedPrecondition]) -> None:
+def test_what_is_closed_takes_nothing(standing: SessionState, refusal: type[FailedPrecondition]) -> None:
     with pytest.raises(refusal):
         standing.must_be_open()
     with pytest.raises(refusal):
@@ -65,18 +67,18 @@ def test_what_is_closed_takes_nothing(standing: Standing, refusal: type[FailedPr
 
 
 def test_what_has_ended_ends_again_unchanged_and_what_is_archived_does_not_end() -> None:
-    assert Standing("ended").ended() == Standing("ended")
-    with pytest.raises(SessionArchived):
-        Standing("archived", "active").ended()
+    assert SessionState("ended").ended() == SessionState("ended")
+    with pytest.raises(SessionHidden):
+        SessionState("archived", "active").ended()
 
 
 def test_a_session_is_idle_after_the_policy_s_minutes_or_never() -> None:
-    assert idle_before(NOW, 30) == NOW - timedelta(minutes=30)
-    assert idle_before(NOW, 0) is None
+    assert idle_cutoff(NOW, 30) == NOW - timedelta(minutes=30)
+    assert idle_cutoff(NOW, 0) is None
 
 
 def test_tokens_are_a_quarter_of_the_characters_and_four_for_the_message() -> None:
-    assert [tokens_of_text(text) for text in ("", "a", "abcd", "abcde", "äöüß€")] == [0, 1, 1, 2, 2]
+    assert [estimate_tokens(text) for text in ("", "a", "abcd", "abcde", "äöüß€")] == [0, 1, 1, 2, 2]
     assert tokens_of(message("")) == TOKENS_OF_A_MESSAGE == 4
     assert tokens_of(message("abcdefgh", name="Ada")) == 4 + 3
 
@@ -97,7 +99,7 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
     lengths: list[int], budget: int, summary: str
 ) -> None:
     newest_first = [message("x" * length, sequence=len(lengths) - place) for place, length in enumerate(lengths)]
-    window = Window(budget, summary)
+    window = RecentWindow(budget, summary)
 
     for each in newest_first:
         if not window.take(each):
@@ -105,7 +107,7 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
     told = window.close(is_cut=len(window.taken) < len(newest_first))
 
     found = window.messages()
-    tokens = sum(map(tokens_of, found)) + tokens_of_text(told)
+    tokens = sum(map(tokens_of, found)) + estimate_tokens(told)
     assert window.token_count == tokens <= budget
     assert found == newest_first[: len(found)][::-1]
     assert told in {"", summary}
@@ -117,7 +119,7 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
 
 
 def test_a_summary_longer_than_half_of_the_budget_is_left_out() -> None:
-    window = Window(20, "x" * 44)
+    window = RecentWindow(20, "x" * 44)
 
     window.take(message("abcd"))
 
@@ -126,15 +128,17 @@ def test_a_summary_longer_than_half_of_the_budget_is_left_out() -> None:
 
 
 TRIP = [
-    Turn("user", "I want to plan a trip to Lisbon in May. My budget is 1,200 euros. Can you help?", is_user=True),
-    Turn("assistant", "Of course! Lisbon in May is warm. Flights to Lisbon cost about 180 euros."),
-    Turn("user", "Yes please. The hotel should have a breakfast. My wife is vegetarian.", is_user=True),
-    Turn("assistant", "I booked the hotel Tejo with breakfast for 700 euros. The trip costs 880 euros in all."),
+    SpeakerTurn(
+        "user", "I want to plan a trip to Lisbon in May. My budget is 1,200 euros. Can you help?", is_user=True
+    ),
+    SpeakerTurn("assistant", "Of course! Lisbon in May is warm. Flights to Lisbon cost about 180 euros."),
+    SpeakerTurn("user", "Yes please. The hotel should have a breakfast. My wife is vegetarian.", is_user=True),
+    SpeakerTurn("assistant", "I booked the hotel Tejo with breakfast for 700 euros. The trip costs 880 euros in all."),
 ]
 
 
 def test_a_summary_says_what_the_conversation_is_about_in_its_order() -> None:
-    summary = extract(TRIP, most=250)
+    summary = summarize(TRIP, most=250)
 
     assert summary.startswith("user: I want to plan a trip to Lisbon in May.")
     assert "I booked the hotel Tejo" in summary
@@ -143,30 +147,32 @@ def test_a_summary_says_what_the_conversation_is_about_in_its_order() -> None:
 
 
 def test_what_is_said_twice_is_told_once() -> None:
-    summary = extract([Turn("user", "The kettle is red.", is_user=True)] * 5, most=1000)
+    summary = summarize([SpeakerTurn("user", "The kettle is red.", is_user=True)] * 5, most=1000)
 
     assert summary == "user: The kettle is red."
 
 
-@pytest.mark.parametrize("turns", [[], [Turn("user", "")], [Turn("user", "ok. the. and of")], [Turn("user", "🙂 !?")]])
-def test_a_conversation_that_says_nothing_has_no_summary(turns: list[Turn]) -> None:
-    assert extract(turns) == ""
+@pytest.mark.parametrize(
+    "turns", [[], [SpeakerTurn("user", "")], [SpeakerTurn("user", "ok. the. and of")], [SpeakerTurn("user", "🙂 !?")]]
+)
+def test_a_conversation_that_says_nothing_has_no_summary(turns: list[SpeakerTurn]) -> None:
+    assert summarize(turns) == ""
 
 
 @given(turns=TURNS, most=st.integers(0, 400))
-def test_a_summary_is_short_the_same_each_time_and_made_of_what_was_said(turns: list[Turn], most: int) -> None:
-    summary = extract(turns, most=most)
+def test_a_summary_is_short_the_same_each_time_and_made_of_what_was_said(turns: list[SpeakerTurn], most: int) -> None:
+    summary = summarize(turns, most=most)
 
     assert len(summary) <= most
-    assert summary == extract(turns, most=most)
+    assert summary == summarize(turns, most=most)
     said = " ".join(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in turns)
     for word in summary.split():
         assert word in said
 
 
 @given(turns=TURNS)
-def test_more_room_never_makes_a_summary_of_nothing(turns: list[Turn]) -> None:
-    lengths = [len(extract(turns, most=most)) for most in (50, 5000)]
+def test_more_room_never_makes_a_summary_of_nothing(turns: list[SpeakerTurn]) -> None:
+    lengths = [len(summarize(turns, most=most)) for most in (50, 5000)]
 
     assert bool(lengths[0]) <= bool(lengths[1])
 
@@ -186,33 +192,33 @@ def test_more_room_never_makes_a_summary_of_nothing(turns: list[Turn]) -> None:
     ],
 )
 def test_only_whole_words_inside_a_literal_are_certain(literal: str, words: str) -> None:
-    assert inner_words(literal) == words
+    assert required_words(literal) == words
 
 
 def test_a_pattern_takes_every_sign_as_it_is() -> None:
-    assert like("50%_\\") == "%50\\%\\_\\\\%"
+    assert like_pattern("50%_\\") == "%50\\%\\_\\\\%"
 
 
 @given(start=st.none() | TIMES, end=st.none() | TIMES)
 def test_spans_cover_a_range_without_gap_or_overlap(start: datetime | None, end: datetime | None) -> None:
-    lowest, below = (None if time is None else first_id(time) for time in (start, end))
+    lowest, below = (None if time is None else min_id_at(time) for time in (start, end))
 
-    found = list(spans(lowest, below, NOW))
+    found = list(id_ranges(lowest, below, NOW))
 
     for newer, older in pairwise(found):
         assert older[1] == newer[0]
     if found:
         assert found[-1][0] == (lowest or NO_ID)
-        assert found[0][1] == min(below or LAST_ID, first_id(NOW + timedelta(minutes=10)))
+        assert found[0][1] == min(below or LAST_ID, min_id_at(NOW + timedelta(minutes=10)))
     assert all(from_id < before_id for from_id, before_id in found)
 
 
 def test_metadata_holds_so_many_values_and_no_more() -> None:
     values = ",".join(map(str, range(MAX_PROPERTIES)))
 
-    assert len(properties_of({"metadata": f'{{"a":[{values}]}}'}, owner="session")) == MAX_PROPERTIES
+    assert len(extract_properties({"metadata": f'{{"a":[{values}]}}'}, owner="session")) == MAX_PROPERTIES
     with pytest.raises(FieldInvalid) as caught:
-        properties_of({"metadata": f'{{"a":[{values},-1]}}'}, owner="session")
+        extract_properties({"metadata": f'{{"a":[{values},-1]}}'}, owner="session")
     assert caught.value.violations[0][0] == "session.metadata"
 
 

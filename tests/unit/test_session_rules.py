@@ -11,12 +11,12 @@ from skein_kit.errors import (
     DuplicateInBatch,
     FieldInvalid,
     PageTokenInvalid,
-    Refusal,
+    RpcError,
     UpdateMaskInvalid,
 )
-from skein_kit.ids import parse_id, time_of
-from skein_session.messages.model import Batch, sequence_of
-from skein_session.sessions.listing import Walk
+from skein_kit.ids import id_time, parse_id
+from skein_session.messages.model import MessageBatch, sequence_of
+from skein_session.sessions.listing import ListCursor
 from skein_session.sessions.model import Change, Draft, title_of
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
@@ -27,9 +27,9 @@ def user(content: str, **fields: object) -> pb.Message:
     return pb.Message(role=pb.MESSAGE_ROLE_USER, content=content, **fields)  # type: ignore[arg-type]  # Any fields.
 
 
-def batch_of(*messages: pb.Message, agent_id: str = "") -> Batch:
+def batch_of(*messages: pb.Message, agent_id: str = "") -> MessageBatch:
     request = pb.AppendMessagesRequest(session_id="s", messages=messages)
-    return Batch.of(request, at=NOW, by="api_key:1", max_content=LIMIT, agent_id=agent_id)
+    return MessageBatch.of(request, at=NOW, by="api_key:1", max_content=LIMIT, agent_id=agent_id)
 
 
 def at(time: datetime, content: str = "x") -> pb.Message:
@@ -52,7 +52,7 @@ def test_an_id_carries_the_time_of_its_message() -> None:
 
     message_id = parse_id(message.message_id)
     assert message_id is not None
-    assert time_of(message_id) == old
+    assert id_time(message_id) == old
 
 
 def test_a_batch_names_the_months_that_it_falls_in() -> None:
@@ -117,7 +117,7 @@ def test_numbers_end_with_the_sessions_last() -> None:
         (user("again", external_id="e1"), DuplicateInBatch),
     ],
 )
-def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: type[Refusal]) -> None:
+def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: type[RpcError]) -> None:
     with pytest.raises(refusal) as caught:
         batch_of(user("fine", external_id="e1"), wrong)
 
@@ -196,11 +196,11 @@ def test_a_field_of_the_services_own_cannot_be_updated() -> None:
 
 
 def test_a_walk_survives_its_token() -> None:
-    walk = Walk().onward(NOW, "s1", top=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1))
+    walk = ListCursor().onward(NOW, "s1", top=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1))
 
-    assert Walk.of(walk.place()) == walk
-    assert Walk.of(walk.again().place()) == walk.again()
-    assert Walk.of(walk.again().onward(None, "s2", top=None, at=NOW).place()).after_id == "s2"
+    assert ListCursor.of(walk.place()) == walk
+    assert ListCursor.of(walk.again().place()) == walk.again()
+    assert ListCursor.of(walk.again().onward(None, "s2", top=None, at=NOW).place()).after_id == "s2"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_walk_survives_its_token() -> None:
 )
 def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
     with pytest.raises(PageTokenInvalid):
-        Walk.of(place)
+        ListCursor.of(place)
 
 
 @pytest.mark.parametrize("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])

@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
-from skein_session.agent_states.model import Current, ItemPut, Put, first_revision, merged, two_names
+from skein_session.agent_states.model import (
+    AgentStatePut,
+    ItemPut,
+    StoredAgentState,
+    first_revision,
+    keys_from_page_token,
+    merge_patch,
+)
 from skein_session.errors import AgentStateExists, AgentStateNotFound
-from skein_session.export.model import Place
+from skein_session.export.model import ExportPosition
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=5)
@@ -26,7 +33,7 @@ DOCUMENTS = st.dictionaries(st.text(max_size=2), VALUES, max_size=4)
 
 
 def merge(document: object, patch: object) -> object:
-    found: object = json.loads(merged(json.dumps(document), json.dumps(patch)))
+    found: object = json.loads(merge_patch(json.dumps(document), json.dumps(patch)))
     return found
 
 
@@ -69,17 +76,17 @@ def test_an_empty_patch_changes_nothing_and_a_patch_of_nothing_is_itself_without
     assert merge({}, document) == without_nulls(document)
 
 
-def put(**fields: object) -> Put:
+def put(**fields: object) -> AgentStatePut:
     defaults: dict[str, object] = {
         "agent_id": "a", "session_id": "", "state_data": '{"n":2}', "merges": False, "must_not_exist": False,
         "revision": 0, "expire_time": None, "at": NOW, "by": "me",
     }  # fmt: skip
-    return Put(**{**defaults, **fields})  # type: ignore[arg-type]  # As the dataclass has them.
+    return AgentStatePut(**{**defaults, **fields})  # type: ignore[arg-type]  # As the dataclass has them.
 
 
-def current(revision: int = 7, expire_time: datetime | None = None) -> Current:
+def current(revision: int = 7, expire_time: datetime | None = None) -> StoredAgentState:
     before = NOW - timedelta(hours=1)
-    return Current(
+    return StoredAgentState(
         state_data='{"m":1}', revision=revision, expire_time=expire_time, create_time=before, created_by="her"
     )
 
@@ -126,9 +133,9 @@ def test_a_later_state_begins_with_a_later_revision() -> None:
 def test_an_agent_that_is_not_named_is_the_callers_own() -> None:
     request = pb.PutAgentStateRequest(state=pb.AgentState(state_data=Struct()))
 
-    assert Put.of(request, at=NOW, by="me", agent_id="own").agent_id == "own"
+    assert AgentStatePut.of(request, at=NOW, by="me", agent_id="own").agent_id == "own"
     with pytest.raises(FieldInvalid):
-        Put.of(request, at=NOW, by="me")
+        AgentStatePut.of(request, at=NOW, by="me")
 
 
 def test_the_lifetime_of_an_item_has_bounds() -> None:
@@ -145,11 +152,11 @@ def test_the_lifetime_of_an_item_has_bounds() -> None:
 def test_a_forged_place_is_refused() -> None:
     for token in ([], ["sessions"], ["elsewhere", "", "", ""], ["nowhere", "", ""]):
         with pytest.raises(PageTokenInvalid):
-            Place.of(token)
+            ExportPosition.of(token)
     for after in ("x", "-1", str(2**63)):
         with pytest.raises(PageTokenInvalid):
-            _ = Place("messages", "s", after).sequence
+            _ = ExportPosition("messages", "s", after).sequence
     with pytest.raises(PageTokenInvalid):
-        _ = Place("elsewhere", "", "x").message_id
+        _ = ExportPosition("elsewhere", "", "x").message_id
     with pytest.raises(PageTokenInvalid):
-        two_names(["only one"])
+        keys_from_page_token(["only one"])

@@ -10,7 +10,7 @@ import pytest
 from skein_kit.calls import call as calls
 from skein_kit.calls.call import Call
 from skein_kit.database import postgres_errors
-from skein_kit.errors import DeadlineExceeded, ReadTooCostly, Refusal
+from skein_kit.errors import DeadlineExceeded, ReadTooCostly, RpcError
 
 
 @pytest.mark.parametrize(
@@ -19,18 +19,18 @@ from skein_kit.errors import DeadlineExceeded, ReadTooCostly, Refusal
     ids=["no deadline", "time left", "no time left"],
 )
 async def test_a_cancelled_statement_met_the_limit_of_reads_unless_the_deadline_is_over(
-    monkeypatch: pytest.MonkeyPatch, left: float | None, refusal: type[Refusal]
+    monkeypatch: pytest.MonkeyPatch, left: float | None, refusal: type[RpcError]
 ) -> None:
     deadline = None if left is None else asyncio.get_running_loop().time() + left
     call = Call(path="/p.S/M", metadata={}, deadline=deadline, peer="")
-    monkeypatch.setattr(postgres_errors, "current", lambda: call)
+    monkeypatch.setattr(postgres_errors, "current_call", lambda: call)
 
     with pytest.raises(refusal):
-        postgres_errors.refuse(asyncpg.QueryCanceledError())
+        postgres_errors.raise_rpc_error(asyncpg.QueryCanceledError())
 
 
 async def test_a_cancelled_statement_of_the_background_met_its_own_limit() -> None:
-    assert calls.current() is None
+    assert calls.current_call() is None
 
     with pytest.raises(DeadlineExceeded):
-        postgres_errors.refuse(asyncpg.QueryCanceledError())
+        postgres_errors.raise_rpc_error(asyncpg.QueryCanceledError())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
-from skein_tenancy.subjects.properties import MAX_PROPERTIES, properties_of, wanted
+from skein_tenancy.subjects.properties import MAX_PROPERTIES, parse_matches, properties_of
 
 SCALARS = st.text(max_size=400) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 
@@ -22,11 +22,11 @@ SCALARS = st.text(max_size=400) | st.booleans() | st.floats(allow_nan=False, all
 def stored(value: Any) -> frozenset[tuple[str, str]]:
     """Return the properties of a profile, as a service that reads it from the network sees them."""
     subject = pb.Subject(profile=json_format.ParseDict(value, Struct()))
-    return properties_of({"profile": well_known_types.json_of(subject, "profile")})
+    return properties_of({"profile": well_known_types.json_text(subject, "profile")})
 
 
 def asked(path: str, value: Any) -> tuple[str, str]:
-    return wanted([pb.PropertyMatch(path=path, value=json_format.ParseDict(value, Value()))])[0]
+    return parse_matches([pb.PropertyMatch(path=path, value=json_format.ParseDict(value, Value()))])[0]
 
 
 def test_each_scalar_has_its_path() -> None:

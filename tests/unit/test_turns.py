@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
-from skein_kit.admission.adaptive_limit import Limit
-from skein_kit.admission.fair_queue import BURST, State, Turn, Turns
+from skein_kit.admission.adaptive_limit import AdaptiveLimit
+from skein_kit.admission.fair_queue import BURST, CallState, FairQueue, QueuedCall
 
 WAIT = 0.1
 TICK = 0.001
@@ -21,16 +21,18 @@ CAPACITY = 1 / WORK
 LAG = 0.0005
 
 
-def turns(*, calls: int = 1, waiting: int = 1000, wait: float = WAIT) -> Turns:
+def turns(*, calls: int = 1, waiting: int = 1000, wait: float = WAIT) -> FairQueue:
     """Return turns for a fixed number of calls at once."""
-    return Turns(Limit(least=calls, most=calls, target_seconds=1.0), most_waiting=waiting, wait_seconds=wait)
+    return FairQueue(
+        AdaptiveLimit(least=calls, most=calls, target_seconds=1.0), most_waiting=waiting, wait_seconds=wait
+    )
 
 
 @dataclass(slots=True)
 class Job:
     """A call that is worked on."""
 
-    turn: Turn
+    turn: QueuedCall
     tenant: str
     left: float
 
@@ -48,12 +50,12 @@ class Server:
     refused: Counter[str] = field(default_factory=Counter)
     waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _running: deque[Job] = field(default_factory=deque)
-    _waiting: list[tuple[Turn, str]] = field(default_factory=list)
-    limit: Limit = field(default_factory=lambda: Limit(least=4, most=200, target_seconds=0.01))
-    turns: Turns = field(init=False)
+    _waiting: list[tuple[QueuedCall, str]] = field(default_factory=list)
+    limit: AdaptiveLimit = field(default_factory=lambda: AdaptiveLimit(least=4, most=200, target_seconds=0.01))
+    turns: FairQueue = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.limit, most_waiting=1000, wait_seconds=WAIT)
+        self.turns = FairQueue(self.limit, most_waiting=1000, wait_seconds=WAIT)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -81,15 +83,15 @@ class Server:
 
     def _look_at_those_who_wait(self) -> None:
         for turn, _ in self._waiting:
-            if turn.state is State.WAITING and turn.until <= self.at:
+            if turn.state is CallState.WAITING and turn.until <= self.at:
                 self.turns.late(turn, self.at)
         for turn, tenant in self._waiting:
-            if turn.state is State.RUNNING:
+            if turn.state is CallState.RUNNING:
                 self.waits[tenant].append(self.at - turn.arrived)
                 self._running.append(Job(turn, tenant, self.costs.get(tenant, WORK)))
-            elif turn.state is not State.WAITING:
+            elif turn.state is not CallState.WAITING:
                 self.refused[tenant] += 1
-        self._waiting = [(turn, tenant) for turn, tenant in self._waiting if turn.state is State.WAITING]
+        self._waiting = [(turn, tenant) for turn, tenant in self._waiting if turn.state is CallState.WAITING]
 
     def _work(self) -> None:
         if not self._running:
@@ -200,8 +202,8 @@ def test_the_operator_goes_first_and_still_leaves_room() -> None:
     for turn in held:
         server.leave(turn, 0.2)
 
-    assert [turn.state for turn in ours].count(State.RUNNING) == 6
-    assert [turn.state for turn in theirs].count(State.RUNNING) == 2
+    assert [turn.state for turn in ours].count(CallState.RUNNING) == 6
+    assert [turn.state for turn in theirs].count(CallState.RUNNING) == 2
 
 
 def test_the_calls_of_one_tenant_that_hang_do_not_take_all_room() -> None:
@@ -210,8 +212,8 @@ def test_the_calls_of_one_tenant_that_hang_do_not_take_all_room() -> None:
     hanging = [server.arrive("hanging", at=0.0) for _ in range(20)]
     other = server.arrive("other", at=0.0)
 
-    assert [turn.state for turn in hanging].count(State.RUNNING) == 6
-    assert other.state is State.RUNNING
+    assert [turn.state for turn in hanging].count(CallState.RUNNING) == 6
+    assert other.state is CallState.RUNNING
 
 
 def test_callers_that_go_away_leave_no_trace() -> None:
@@ -225,7 +227,7 @@ def test_callers_that_go_away_leave_no_trace() -> None:
     server.leave(first, 0.2)
 
     assert (server.waiting, server.running, server.flows) == (0, 0, 0)
-    assert server.arrive("next", at=0.3).state is State.RUNNING
+    assert server.arrive("next", at=0.3).state is CallState.RUNNING
 
 
 def test_a_caller_that_goes_away_when_its_turn_has_come_gives_it_back() -> None:
@@ -235,7 +237,7 @@ def test_a_caller_that_goes_away_when_its_turn_has_come_gives_it_back() -> None:
 
     server.leave(second, 0.01)
 
-    assert (second.state, third.state) == (State.OVER, State.RUNNING)
+    assert (second.state, third.state) == (CallState.OVER, CallState.RUNNING)
 
 
 def test_a_call_is_given_up_in_time_to_tell_its_caller() -> None:
@@ -255,7 +257,7 @@ def test_a_call_whose_time_is_over_does_not_run() -> None:
     # Nobody has looked at it in the meantime.
     server.leave(first, 0.05)
 
-    assert (late.state, next_one.state) == (State.LATE, State.RUNNING)
+    assert (late.state, next_one.state) == (CallState.LATE, CallState.RUNNING)
 
 
 def test_calls_wait_longer_for_a_burst_than_in_a_standing_line() -> None:
@@ -277,9 +279,9 @@ def test_when_there_is_no_room_the_longest_line_gives_way() -> None:
 
     quiet = server.arrive("quiet", at=0.0)
 
-    assert one_more.state is State.FULL
-    assert quiet.state is State.WAITING
-    assert [turn.state for turn in noisy] == [*[State.WAITING] * 9, State.FULL]
+    assert one_more.state is CallState.FULL
+    assert quiet.state is CallState.WAITING
+    assert [turn.state for turn in noisy] == [*[CallState.WAITING] * 9, CallState.FULL]
 
 
 def test_large_requests_take_more_room() -> None:
@@ -288,7 +290,7 @@ def test_large_requests_take_more_room() -> None:
 
     states = [server.arrive("large", at=0.0, size=256 * 1024).state for _ in range(3)]
 
-    assert states == [State.WAITING, State.WAITING, State.FULL]
+    assert states == [CallState.WAITING, CallState.WAITING, CallState.FULL]
 
 
 def test_the_line_is_bounded_however_many_tenants_there_are() -> None:
@@ -297,5 +299,5 @@ def test_the_line_is_bounded_however_many_tenants_there_are() -> None:
 
     states = Counter(server.arrive(number, at=0.0).state for number in range(500))
 
-    assert states == {State.WAITING: 50, State.FULL: 450}
+    assert states == {CallState.WAITING: 50, CallState.FULL: 450}
     assert server.flows == 51

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import watches_pb2 as pb
-from skein_kit.errors import FieldInvalid, Refusal
+from skein_kit.errors import FieldInvalid, RpcError
 from skein_memory.errors import EventTypeUnknown
-from skein_memory.events.model import TYPES
+from skein_memory.events.model import EVENT_TYPES
 from skein_memory.webhooks.model import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
+    INITIAL_BACKOFF,
     MAX_ATTEMPTS,
-    WatchDraft,
+    MAX_BACKOFF,
+    WebhookDraft,
     body_of,
     headers_of,
-    pause_after,
+    retry_delay,
     secret_text,
     signature_of,
 )
@@ -30,9 +30,9 @@ from skein_memory.webhooks.model import (
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def draft(**values: object) -> WatchDraft:
+def draft(**values: object) -> WebhookDraft:
     said: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
-    return WatchDraft.of(pb.Watch(**(said | values)), active=True)  # type: ignore[arg-type]
+    return WebhookDraft.of(pb.Watch(**(said | values)), active=True)  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:
@@ -69,12 +69,12 @@ def test_what_is_sent_says_what_happened_to_what() -> None:
 
 @given(attempts=st.integers(1, 1000), chance=st.floats(0, 1))
 def test_a_pause_is_never_nothing_and_never_longer_than_the_longest(attempts: int, chance: float) -> None:
-    assert FIRST_PAUSE * 0.2 <= pause_after(attempts, chance) <= LONGEST_PAUSE
+    assert INITIAL_BACKOFF * 0.2 <= retry_delay(attempts, chance) <= MAX_BACKOFF
 
 
 @given(chance=st.floats(0, 1))
 def test_pauses_grow(chance: float) -> None:
-    pauses = [pause_after(attempts, chance) for attempts in range(1, MAX_ATTEMPTS)]
+    pauses = [retry_delay(attempts, chance) for attempts in range(1, MAX_ATTEMPTS)]
 
     assert pauses == sorted(pauses)
     assert pauses[0] < pauses[-1]
@@ -100,10 +100,10 @@ def test_a_watch_for_what_never_happens_is_refused() -> None:
     assert field == "event_types"
     assert said.startswith("'memory_crated' never happens")
     # Whoever reads it learns what does happen.
-    assert all(name in said for name in TYPES)
+    assert all(name in said for name in EVENT_TYPES)
     assert len(said) < 1000
 
 
 def test_a_watch_with_a_condition_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(RpcError):
         draft(where="type = ")

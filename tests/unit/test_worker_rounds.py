@@ -13,7 +13,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_worker.rounds.jobs import Clients, Jobs
-from skein_worker.rounds.tenant_rounds import Rounds, Task
+from skein_worker.rounds.tenant_rounds import Round, TenantRounds
 from skein_worker.settings import WorkerSettings
 
 TENANTS = ("watched", "quiet", "failing")
@@ -50,8 +50,8 @@ class Played:
         )
         jobs = Jobs(clients, cast("Any", self), nothing, WorkerSettings(tenants_at_once=1), nothing)
         values = {"seconds": 5.0} | task_values
-        task = Task(name="webhooks", calls=[self.deliver], rest_seconds=rest_seconds, **values)
-        work = Rounds(jobs, cast("Any", self), [task]).works()["webhooks"]
+        task = Round(name="webhooks", calls=[self.deliver], rest_seconds=rest_seconds, **values)
+        work = TenantRounds(jobs, cast("Any", self), [task]).works()["webhooks"]
         for _ in range(count):
             await work(b"", leave_off or asyncio.Event())
         return self.asked

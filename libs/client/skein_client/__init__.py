@@ -20,7 +20,7 @@ from skein.session.v1.session_pb2 import (
     Session,
 )
 from skein_client.client import Client
-from skein_client.connection import NotConfigured, NotOpen
+from skein_client.connection import ClientClosed, NotConfigured
 from skein_client.errors import (
     Aborted,
     AlreadyExists,
@@ -52,6 +52,7 @@ __all__ = [
     "Aborted",
     "AlreadyExists",
     "Client",
+    "ClientClosed",
     "DeadlineExceeded",
     "FailedPrecondition",
     "Hit",
@@ -63,7 +64,6 @@ __all__ = [
     "Message",
     "NotConfigured",
     "NotFound",
-    "NotOpen",
     "PermissionDenied",
     "ResourceExhausted",
     "RetryPolicy",

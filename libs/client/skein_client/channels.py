@@ -1,6 +1,6 @@
 """Channels for generated stubs that add identity, deadline, request id, retries and typed errors to every call.
 
-Both faces follow one plan (`Planned`); they differ in how they wait.
+Both faces follow one plan (`CallPlan`); they differ in how they wait.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc import aio
 
-from skein_client.connection import NotOpen
-from skein_client.errors import error_of
-from skein_client.retry import Attempts, is_read
+from skein_client.connection import ClientClosed
+from skein_client.errors import error_from_rpc
+from skein_client.retry import CallAttempts, is_read
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
@@ -51,7 +51,7 @@ Metadata = tuple[tuple[str, str], ...]
 REVISION_KEY, MIN_REVISION_KEY = "skein-revision", "skein-min-revision"
 
 
-class Seen:
+class RevisionTracker:
     """How far the answers of one channel came, as the cluster tells it: texts of one length, in order."""
 
     def __init__(self) -> None:
@@ -71,13 +71,13 @@ class Seen:
                     self._newest = max(self._newest, value)
 
 
-def options(connection: Connection) -> tuple[tuple[str, int | str], ...]:
+def channel_options(connection: Connection) -> tuple[tuple[str, int | str], ...]:
     """Return the options of a channel: no proxy, such as http_proxy names, leads to this machine itself."""
     return (*OPTIONS, ("grpc.enable_http_proxy", 0)) if connection.is_local else OPTIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
+class CallPlan:
     """One call as it goes out, the same in every attempt."""
 
     request: Message
@@ -93,8 +93,8 @@ class Planned:
         request: Message,
         connection: Connection,
         metadata: Iterable[tuple[str, str]],
-        seen: Seen | None = None,
-    ) -> Planned:
+        seen: RevisionTracker | None = None,
+    ) -> CallPlan:
         """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
         given = tuple(metadata)
         if seen is not None and MIN_REVISION_KEY not in dict(given):
@@ -105,7 +105,7 @@ class Planned:
         is_once = "request_id" in request.DESCRIPTOR.fields_by_name
         if is_once and not getattr(request, "request_id", ""):
             # A copy: the caller may send the same message again and mean it.
-            request = _copied(request)
+            request = _copy_request(request)
             # A caller may use one id in the logs for several calls, of which each is to have its effect.
             once = str(uuid.uuid4()) if chosen else request_id
             request.request_id = once  # type: ignore[attr-defined]  # The descriptor says that it is there.
@@ -122,8 +122,8 @@ def async_channel(connection: Connection) -> aio.Channel:
     """Open a channel; the first call connects. A key never travels in plain text to an endpoint that asks for TLS."""
     if connection.secure:
         credentials = grpc.ssl_channel_credentials(connection.roots)
-        return aio.secure_channel(connection.target, credentials, options=options(connection))
-    return aio.insecure_channel(connection.target, options=options(connection))
+        return aio.secure_channel(connection.target, credentials, options=channel_options(connection))
+    return aio.insecure_channel(connection.target, options=channel_options(connection))
 
 
 class AsyncChannel:
@@ -133,7 +133,7 @@ class AsyncChannel:
         """Call through `channel`, which stays the caller's to close."""
         self._channel = channel
         self._connection = connection
-        self._seen = Seen()
+        self._seen = RevisionTracker()
 
     def unary_unary(
         self,
@@ -164,16 +164,16 @@ class AsyncChannel:
         async def call(
             request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
         ) -> AsyncGenerator[Any, None]:
-            planned = Planned.of(path, request, connection, metadata)
+            planned = CallPlan.of(path, request, connection, metadata)
             messages: Any = None
             try:
                 messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
                 async for message in messages:
                     yield message
             except aio.AioRpcError as failed:
-                raise error_of(failed, planned.request_id) from None
+                raise error_from_rpc(failed, planned.request_id) from None
             except aio.UsageError:
-                raise NotOpen(_CLOSED) from None
+                raise ClientClosed(_CLOSED) from None
             finally:
                 if messages is not None:
                     messages.cancel()
@@ -184,7 +184,7 @@ class AsyncChannel:
 class AsyncMethod:
     """One method: awaiting a call gives the response or raises a SkeinError."""
 
-    def __init__(self, path: str, inner: Any, connection: Connection, seen: Seen) -> None:
+    def __init__(self, path: str, inner: Any, connection: Connection, seen: RevisionTracker) -> None:
         self._path = path
         self._inner = inner
         self._connection = connection
@@ -195,8 +195,8 @@ class AsyncMethod:
     ) -> Any:
         """Call within `timeout` seconds, retries included."""
         connection = self._connection
-        planned = Planned.of(self._path, request, connection, metadata, self._seen)
-        attempts = Attempts(
+        planned = CallPlan.of(self._path, request, connection, metadata, self._seen)
+        attempts = CallAttempts(
             connection.retries,
             repeatable=planned.repeatable,
             timeout=connection.timeout if timeout is None else timeout,
@@ -211,9 +211,9 @@ class AsyncMethod:
             except aio.AioRpcError as failed:
                 # A refusal tells how things are, and the next read should not show them as they were before.
                 self._seen.note(failed.trailing_metadata())
-                pause = attempts.pause_after(error_of(failed, planned.request_id))
+                pause = attempts.pause_after(error_from_rpc(failed, planned.request_id))
             except aio.UsageError:
-                raise NotOpen(_CLOSED) from None
+                raise ClientClosed(_CLOSED) from None
             else:
                 return response
             await asyncio.sleep(pause)
@@ -237,7 +237,7 @@ class SyncChannel:
         self._clock = clock
         self._chance = chance
         self._sleep = sleep
-        self._seen = Seen()
+        self._seen = RevisionTracker()
 
     def unary_unary(
         self,
@@ -251,8 +251,8 @@ class SyncChannel:
         connection, seen = self._connection, self._seen
 
         def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
-            planned = Planned.of(path, request, connection, metadata, seen)
-            attempts = Attempts(
+            planned = CallPlan.of(path, request, connection, metadata, seen)
+            attempts = CallAttempts(
                 connection.retries,
                 repeatable=planned.repeatable,
                 timeout=connection.timeout if timeout is None else timeout,
@@ -267,9 +267,9 @@ class SyncChannel:
                     seen.note(answered.trailing_metadata())
                 except grpc.RpcError as failed:
                     seen.note(failed.trailing_metadata())
-                    pause = attempts.pause_after(error_of(failed, planned.request_id))
+                    pause = attempts.pause_after(error_from_rpc(failed, planned.request_id))
                 except ValueError as error:
-                    raise _closed(error) from None
+                    raise _closed_error(error) from None
                 else:
                     return response
                 self._sleep(pause)
@@ -290,15 +290,15 @@ class SyncChannel:
         def call(
             request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
         ) -> Generator[Any, None, None]:
-            planned = Planned.of(path, request, connection, metadata)
+            planned = CallPlan.of(path, request, connection, metadata)
             messages: Any = None
             try:
                 messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
                 yield from messages
             except grpc.RpcError as failed:
-                raise error_of(failed, planned.request_id) from None
+                raise error_from_rpc(failed, planned.request_id) from None
             except ValueError as error:
-                raise _closed(error) from None
+                raise _closed_error(error) from None
             finally:
                 if messages is not None:
                     messages.cancel()
@@ -306,12 +306,12 @@ class SyncChannel:
         return call
 
 
-def _closed(error: ValueError) -> Exception:
+def _closed_error(error: ValueError) -> Exception:
     """Return what to raise for a channel that is closed, for which gRPC has no class of its own."""
-    return NotOpen(_CLOSED) if "closed channel" in str(error) else error
+    return ClientClosed(_CLOSED) if "closed channel" in str(error) else error
 
 
-def _copied(request: Message) -> Message:
+def _copy_request(request: Message) -> Message:
     result = type(request)()
     result.CopyFrom(request)
     return result

@@ -21,7 +21,7 @@ from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pagination, request_messages, resumable_streams
 from skein_client.channels import AsyncChannel, async_channel
-from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection, NotOpen
+from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Client:
         """Say what to do about a stub that is not there: those come and go with the connection."""
         if name in _STUBS:
             message = "The client is not open: use it inside `async with Client(...) as skein:`."
-            raise NotOpen(message)
+            raise ClientClosed(message)
         message = f"a client has no {name!r}"
         raise AttributeError(message)
 
@@ -156,9 +156,9 @@ class Client:
 
     async def remember(
         self,
-        memories: request_messages.Remembered | Iterable[request_messages.Remembered] = (),
+        memories: request_messages.MemoryInput | Iterable[request_messages.MemoryInput] = (),
         *,
-        messages: request_messages.Said | Iterable[request_messages.Said] = (),
+        messages: request_messages.MessageInput | Iterable[request_messages.MessageInput] = (),
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
@@ -170,7 +170,7 @@ class Client:
         with messages that are corrected, and the memories are not stored twice. Give a `request_id` of your own to
         make the call repeatable from elsewhere; a repeated call returns the first answer and stores nothing twice.
         """
-        request = request_messages.remember(memories, messages, session_id, request_id)
+        request = request_messages.remember_request(memories, messages, session_id, request_id)
         return await self.gateway.Remember(request, timeout=timeout)
 
     async def recall(
@@ -192,7 +192,7 @@ class Client:
 
         What else a recall can be told (weights, fusion, on_partial ...) is said to `gateway.Recall`.
         """
-        request = request_messages.recall(
+        request = request_messages.recall_request(
             query,
             limit=limit,
             arms=arms,
@@ -214,7 +214,7 @@ class Client:
         timeout: float | None = None,
     ) -> recall_pb2.FindSimilarResponse:
         """Find the memories and messages most like a stored one, best first; `mode` is that of `recall`."""
-        request = request_messages.similar(
+        request = request_messages.find_similar_request(
             item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=mode
         )
         return await self.index.FindSimilar(request, timeout=timeout)
@@ -237,7 +237,7 @@ class Client:
         `session_id` adds the end of that conversation. The text belongs into a prompt; `citations` tells what its
         numbers stand for. `mode` is that of `recall`.
         """
-        request = request_messages.build_context(
+        request = request_messages.build_context_request(
             query,
             token_budget=token_budget,
             session_id=session_id,
@@ -261,7 +261,7 @@ class Client:
         request = memory_pb2.ListMemoriesRequest(
             filter=filter, show_archived=show_archived, show_deleted=show_deleted, page_size=page_size
         )
-        return pagination.items(self.memories.ListMemories, request, "memories")
+        return pagination.iterate_pages(self.memories.ListMemories, request, "memories")
 
     def list_links(
         self,
@@ -275,7 +275,7 @@ class Client:
         request = memory_pb2.ListLinksRequest(
             memory_id=memory_id, direction=direction, relation=relation, page_size=page_size
         )
-        return pagination.items(self.links.ListLinks, request, "links")
+        return pagination.iterate_pages(self.links.ListLinks, request, "links")
 
     def list_sessions(
         self,
@@ -289,34 +289,34 @@ class Client:
         request = session_pb2.ListSessionsRequest(
             state=state, subject_id=subject_id, agent_id=agent_id, page_size=page_size
         )
-        return pagination.items(self.sessions.ListSessions, request, "sessions")
+        return pagination.iterate_pages(self.sessions.ListSessions, request, "sessions")
 
     def list_messages(
         self, session_id: str, *, newest_first: bool = False, page_size: int = 0
     ) -> AsyncIterator[session_pb2.Message]:
         """Go through every message of one session, in order of sequence."""
         request = session_pb2.ListMessagesRequest(session_id=session_id, newest_first=newest_first, page_size=page_size)
-        return pagination.items(self.sessions.ListMessages, request, "messages")
+        return pagination.iterate_pages(self.sessions.ListMessages, request, "messages")
 
     def list_agents(self, *, page_size: int = 0) -> AsyncIterator[tenancy_pb2.Agent]:
         """Go through every agent of the tenant, in order of agent_id."""
         request = tenancy_pb2.ListAgentsRequest(page_size=page_size)
-        return pagination.items(self.tenancy.ListAgents, request, "agents")
+        return pagination.iterate_pages(self.tenancy.ListAgents, request, "agents")
 
     def list_tenants(self, *, organization_id: str = "", page_size: int = 0) -> AsyncIterator[tenancy_pb2.Tenant]:
         """Go through every tenant that the credential may see, newest first."""
         request = tenancy_pb2.ListTenantsRequest(organization_id=organization_id, page_size=page_size)
-        return pagination.items(self.tenancy.ListTenants, request, "tenants")
+        return pagination.iterate_pages(self.tenancy.ListTenants, request, "tenants")
 
     def list_organizations(self, *, page_size: int = 0) -> AsyncIterator[tenancy_pb2.Organization]:
         """Go through every organization, newest first; operators only."""
         request = tenancy_pb2.ListOrganizationsRequest(page_size=page_size)
-        return pagination.items(self.tenancy.ListOrganizations, request, "organizations")
+        return pagination.iterate_pages(self.tenancy.ListOrganizations, request, "organizations")
 
     def list_api_keys(self, *, page_size: int = 0) -> AsyncIterator[auth_pb2.ApiKey]:
         """Go through every API key of the tenant, newest first, revoked ones included."""
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
-        return pagination.items(self.auth.ListApiKeys, request, "api_keys")
+        return pagination.iterate_pages(self.auth.ListApiKeys, request, "api_keys")
 
     def watch_changes(
         self,
@@ -330,14 +330,14 @@ class Client:
 
         It has no end; a stream that is cut off is resumed. Keep the position of the last change to go on another day.
         """
-        asked = resumable_streams.Watch(
+        asked = resumable_streams.ChangeCursor(
             position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id
         )
-        return resumable_streams.lasting(self.history.WatchChanges, asked, self._connection.retries)
+        return resumable_streams.resume_stream(self.history.WatchChanges, asked, self._connection.retries)
 
     def follow_session(
         self, session_id: str, *, after_sequence: int | None = None
     ) -> AsyncIterator[session_pb2.Message]:
         """Go through a session's messages as they are appended, until it ends; without `after_sequence` from now on."""
-        asked = resumable_streams.Following(session_id=session_id, after_sequence=after_sequence)
-        return resumable_streams.lasting(self.sessions.StreamMessages, asked, self._connection.retries)
+        asked = resumable_streams.MessageCursor(session_id=session_id, after_sequence=after_sequence)
+        return resumable_streams.resume_stream(self.sessions.StreamMessages, asked, self._connection.retries)

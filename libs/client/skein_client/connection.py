@@ -24,7 +24,7 @@ class NotConfigured(Exception):
     """Nothing says which cluster to call, or with which key; the message says what to set."""
 
 
-class NotOpen(Exception):
+class ClientClosed(Exception):
     """The client is used outside of its `with` block; the message says what to do."""
 
 
@@ -62,16 +62,19 @@ class Connection:
         """
         values = os.environ if environment is None else environment
         path = data_dir(values) / CREDENTIALS_FILE
-        saved = _saved(path)
+        saved = _read_credentials_file(path)
         endpoint = values.get("SKEIN_ENDPOINT") or saved.get("endpoint", DEFAULT_ENDPOINT)
-        api_key = _given_key(values)
+        api_key = _read_api_key(values)
         if not api_key and endpoint == saved.get("endpoint"):
             api_key = saved.get("api_key", "")
         if not api_key:
             message = f"No key for {endpoint}: set SKEIN_API_KEY, or run `skein up`, which writes {path}."
             raise NotConfigured(message)
         return cls(
-            endpoint=endpoint, api_key=api_key, tenant_id=values.get("SKEIN_TENANT_ID", ""), ca_file=ca_file_of(values)
+            endpoint=endpoint,
+            api_key=api_key,
+            tenant_id=values.get("SKEIN_TENANT_ID", ""),
+            ca_file=read_ca_file(values),
         )
 
     @property
@@ -125,12 +128,12 @@ def data_dir(environment: Mapping[str, str]) -> Path:
         return Path(tempfile.gettempdir()) / "skein"
 
 
-def ca_file_of(environment: Mapping[str, str]) -> Path | None:
+def read_ca_file(environment: Mapping[str, str]) -> Path | None:
     """Return the certificates that vouch for https endpoints, if any are named."""
     return Path(environment["SKEIN_CA_FILE"]).expanduser() if environment.get("SKEIN_CA_FILE") else None
 
 
-def _given_key(values: Mapping[str, str]) -> str:
+def _read_api_key(values: Mapping[str, str]) -> str:
     if values.get("SKEIN_API_KEY"):
         return values["SKEIN_API_KEY"].strip()
     path = values.get("SKEIN_API_KEY_FILE")
@@ -143,7 +146,7 @@ def _given_key(values: Mapping[str, str]) -> str:
         raise NotConfigured(message) from None
 
 
-def _saved(path: Path) -> dict[str, str]:
+def _read_credentials_file(path: Path) -> dict[str, str]:
     try:
         values: dict[str, str] = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

@@ -142,7 +142,7 @@ class Internal(SkeinError):
 _KINDS: Mapping[grpc.StatusCode, type[SkeinError]] = {kind.code: kind for kind in SkeinError.__subclasses__()}
 
 
-def error_of(failed: grpc.RpcError, request_id: str) -> SkeinError:
+def error_from_rpc(failed: grpc.RpcError, request_id: str) -> SkeinError:
     """Turn gRPC's error, of either flavour, into the class of its kind."""
     # Every error of a finished call is also a Call; the type stubs do not say so.
     call: Any = failed

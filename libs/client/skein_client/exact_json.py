@@ -68,7 +68,7 @@ def get_json(message: Message, field: str) -> Any:
     if written:
         return loads(written)
     # A cluster of an older version writes no text.
-    return _whole(json_format.MessageToDict(getattr(message, field))) if message.HasField(field) else None
+    return _parse_integer(json_format.MessageToDict(getattr(message, field))) if message.HasField(field) else None
 
 
 def is_json(message: Message, field: str) -> bool:
@@ -98,18 +98,18 @@ def dumps(value: Any, *, sort_keys: bool = False) -> str:
 
 def loads(text: str) -> Any:
     """Read JSON; a fraction is a float where that has all its digits, else a Decimal."""
-    return json.loads(text, parse_float=_fraction)
+    return json.loads(text, parse_float=_parse_fraction)
 
 
-def _fraction(text: str) -> float | Decimal:
+def _parse_fraction(text: str) -> float | Decimal:
     exact = Decimal(text)
     double = float(text)
     return double if Decimal(repr(double)) == exact else exact
 
 
-def _whole(value: Any) -> Any:
+def _parse_integer(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _whole(inner) for name, inner in value.items()}
+        return {name: _parse_integer(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_whole(inner) for inner in value]
+        return [_parse_integer(inner) for inner in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _LAST_WHOLE else value

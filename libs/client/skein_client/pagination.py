@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
-async def items(method: Callable[..., Awaitable[Any]], request: Message, field: str) -> AsyncIterator[Any]:
+async def iterate_pages(method: Callable[..., Awaitable[Any]], request: Message, field: str) -> AsyncIterator[Any]:
     """Call a List method until its last page; yield what each response holds in `field`."""
     while True:
         response = await method(request)
@@ -18,20 +18,20 @@ async def items(method: Callable[..., Awaitable[Any]], request: Message, field: 
             yield item
         if not response.next_page_token:
             return
-        request = _after(request, response.next_page_token)
+        request = _next_request(request, response.next_page_token)
 
 
-def items_sync(method: Callable[..., Any], request: Message, field: str) -> Iterator[Any]:
-    """Do as `items`, waiting for each page."""
+def iterate_pages_sync(method: Callable[..., Any], request: Message, field: str) -> Iterator[Any]:
+    """Do as `iterate_pages`, waiting for each page."""
     while True:
         response = method(request)
         yield from getattr(response, field)
         if not response.next_page_token:
             return
-        request = _after(request, response.next_page_token)
+        request = _next_request(request, response.next_page_token)
 
 
-def _after(request: Message, page_token: str) -> Message:
+def _next_request(request: Message, page_token: str) -> Message:
     result = type(request)()
     result.CopyFrom(request)
     result.page_token = page_token  # type: ignore[attr-defined]  # Every List request has the field.

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # A message as itself, or as a dict with a role by its plain name.
-Said: TypeAlias = session_pb2.Message | Mapping[str, Any]
+MessageInput: TypeAlias = session_pb2.Message | Mapping[str, Any]
 # A search mode as itself, or by its plain name.
 Mode: TypeAlias = recall_pb2.SearchMode | Literal["hybrid", "keyword", "semantic"]
 # A memory as itself, as its content alone, or as a dict of its fields with plain names for enum values.
-Remembered: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
+MemoryInput: TypeAlias = memory_pb2.Memory | Mapping[str, Any] | str
 # An arm as itself, or by its plain name.
 Arm: TypeAlias = gateway_pb2.Arm | Literal["memories", "messages", "blocks", "profile", "window"]
 _ROLES = {
@@ -49,7 +49,7 @@ def search_mode(mode: Mode) -> recall_pb2.SearchMode:
     return _MODES[mode]
 
 
-def arm(said: Arm) -> gateway_pb2.Arm:
+def search_branch(said: Arm) -> gateway_pb2.Arm:
     """Return an arm that is named, "memories", or one of the contract as it is. Raises ValueError for other names."""
     if not isinstance(said, str):
         return said
@@ -58,7 +58,7 @@ def arm(said: Arm) -> gateway_pb2.Arm:
     return number
 
 
-def memory(said: Remembered) -> memory_pb2.Memory:
+def parse_memory(said: MemoryInput) -> memory_pb2.Memory:
     """Make a memory of {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
 
     Raises ValueError for a name that no value of an enum has.
@@ -85,7 +85,7 @@ def _whole_name(enum: Any, name: str) -> str:
     raise ValueError(text)
 
 
-def message(said: Said) -> session_pb2.Message:
+def parse_message(said: MessageInput) -> session_pb2.Message:
     """Make a message of {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
     if isinstance(said, session_pb2.Message):
         return said
@@ -100,9 +100,9 @@ def message(said: Said) -> session_pb2.Message:
     return exact_json.with_json(session_pb2.Message(role=role, **fields), **free)
 
 
-def remember(
-    memories: Remembered | Iterable[Remembered],
-    messages: Said | Iterable[Said],
+def remember_request(
+    memories: MemoryInput | Iterable[MemoryInput],
+    messages: MessageInput | Iterable[MessageInput],
     session_id: str,
     request_id: str,
 ) -> gateway_pb2.RememberRequest:
@@ -114,14 +114,15 @@ def remember(
     return gateway_pb2.RememberRequest(
         session_id=session_id,
         messages=[
-            message(said) for said in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
+            parse_message(said)
+            for said in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
         ],
-        memories=[memory(item) for item in items],
+        memories=[parse_memory(item) for item in items],
         request_id=request_id,
     )
 
 
-def recall(
+def recall_request(
     query: str,
     *,
     limit: int,
@@ -134,7 +135,7 @@ def recall(
     return gateway_pb2.RecallRequest(
         query=query,
         limit=limit,
-        arms=[arm(each) for each in arms],
+        arms=[search_branch(each) for each in arms],
         filter=filter,
         min_similarity=min_similarity,
         embedding=embedding,
@@ -142,7 +143,7 @@ def recall(
     )
 
 
-def similar(
+def find_similar_request(
     item_id: str,
     *,
     limit: int,
@@ -155,7 +156,7 @@ def similar(
     )
 
 
-def build_context(
+def build_context_request(
     query: str,
     *,
     token_budget: int,
@@ -167,7 +168,7 @@ def build_context(
     mode: Mode,
 ) -> gateway_pb2.BuildContextRequest:
     return gateway_pb2.BuildContextRequest(
-        recall=recall(query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode),
+        recall=recall_request(query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode),
         token_budget=token_budget,
         session_id=session_id,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import history_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import SkeinError
-from skein_client.retry import Interruptions
+from skein_client.retry import StreamReconnects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skein_client.retry import RetryPolicy
 
 
-class Watch:
+class ChangeCursor:
     """What is asked of the event log, and how far it was answered."""
 
     def __init__(self, *, position: str, event_types: Iterable[str], entity_type: str, entity_id: str) -> None:
@@ -34,7 +34,7 @@ class Watch:
         return answer.change if answer.HasField("change") else None
 
 
-class Following:
+class MessageCursor:
     """What is asked of a session, and how far it was answered."""
 
     def __init__(self, *, session_id: str, after_sequence: int | None) -> None:
@@ -49,11 +49,11 @@ class Following:
         return answer.message if answer.HasField("message") else None
 
 
-async def lasting(
-    method: Callable[..., Any], asked: Watch | Following, policy: RetryPolicy
+async def resume_stream(
+    method: Callable[..., Any], asked: ChangeCursor | MessageCursor, policy: RetryPolicy
 ) -> AsyncGenerator[Any, None]:
     """Yield what is asked for until it is over, or until it failed for too long."""
-    interruptions = Interruptions(policy, random.random, time.monotonic)
+    interruptions = StreamReconnects(policy, random.random, time.monotonic)
     while not asked.is_over:
         try:
             async with aclosing(method(asked.request)) as answers:
@@ -66,11 +66,11 @@ async def lasting(
             await asyncio.sleep(interruptions.pause_after(error))
 
 
-def lasting_sync(
-    method: Callable[..., Any], asked: Watch | Following, policy: RetryPolicy
+def resume_stream_sync(
+    method: Callable[..., Any], asked: ChangeCursor | MessageCursor, policy: RetryPolicy
 ) -> Generator[Any, None, None]:
-    """Do as `lasting`, waiting for each."""
-    interruptions = Interruptions(policy, random.random, time.monotonic)
+    """Do as `resume_stream`, waiting for each."""
+    interruptions = StreamReconnects(policy, random.random, time.monotonic)
     while not asked.is_over:
         try:
             with closing(method(asked.request)) as answers:

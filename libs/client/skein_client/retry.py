@@ -57,7 +57,7 @@ class RetryPolicy:
         return (retry_after or 0.0) + backoff * (0.5 + chance / 2)
 
 
-class Attempts:
+class CallAttempts:
     """One call through all of its attempts, under one deadline."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Attempts:
         return pause
 
 
-class Interruptions:
+class StreamReconnects:
     """The times that a stream was cut off in a row, and since when."""
 
     def __init__(self, policy: RetryPolicy, chance: Callable[[], float], clock: Callable[[], float]) -> None:

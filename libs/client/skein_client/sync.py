@@ -22,8 +22,8 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pagination, request_messages, resumable_streams
-from skein_client.channels import SyncChannel, options
-from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection, NotOpen
+from skein_client.channels import SyncChannel, channel_options
+from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ class Client:
         connection = self._connection
         if connection.secure:
             credentials = grpc.ssl_channel_credentials(connection.roots)
-            plain = grpc.secure_channel(connection.target, credentials, options=options(connection))
+            plain = grpc.secure_channel(connection.target, credentials, options=channel_options(connection))
         else:
-            plain = grpc.insecure_channel(connection.target, options=options(connection))
+            plain = grpc.insecure_channel(connection.target, options=channel_options(connection))
         self._open.enter_context(plain)
         channel = cast("grpc.Channel", SyncChannel(plain, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
@@ -151,7 +151,7 @@ class Client:
         """Say what to do about a stub that is not there: those come and go with the connection."""
         if name in _STUBS:
             message = "The client is not open: use it inside `with Client(...) as skein:`."
-            raise NotOpen(message)
+            raise ClientClosed(message)
         message = f"a client has no {name!r}"
         raise AttributeError(message)
 
@@ -161,9 +161,9 @@ class Client:
 
     def remember(
         self,
-        memories: request_messages.Remembered | Iterable[request_messages.Remembered] = (),
+        memories: request_messages.MemoryInput | Iterable[request_messages.MemoryInput] = (),
         *,
-        messages: request_messages.Said | Iterable[request_messages.Said] = (),
+        messages: request_messages.MessageInput | Iterable[request_messages.MessageInput] = (),
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
@@ -175,7 +175,7 @@ class Client:
         with messages that are corrected, and the memories are not stored twice. Give a `request_id` of your own to
         make the call repeatable from elsewhere; a repeated call returns the first answer and stores nothing twice.
         """
-        request = request_messages.remember(memories, messages, session_id, request_id)
+        request = request_messages.remember_request(memories, messages, session_id, request_id)
         return self.gateway.Remember(request, timeout=timeout)
 
     def recall(
@@ -197,7 +197,7 @@ class Client:
 
         What else a recall can be told (weights, fusion, on_partial ...) is said to `gateway.Recall`.
         """
-        request = request_messages.recall(
+        request = request_messages.recall_request(
             query,
             limit=limit,
             arms=arms,
@@ -219,7 +219,7 @@ class Client:
         timeout: float | None = None,
     ) -> recall_pb2.FindSimilarResponse:
         """Find the memories and messages most like a stored one, best first; `mode` is that of `recall`."""
-        request = request_messages.similar(
+        request = request_messages.find_similar_request(
             item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=mode
         )
         return self.index.FindSimilar(request, timeout=timeout)
@@ -242,7 +242,7 @@ class Client:
         `session_id` adds the end of that conversation. The text belongs into a prompt; `citations` tells what its
         numbers stand for. `mode` is that of `recall`.
         """
-        request = request_messages.build_context(
+        request = request_messages.build_context_request(
             query,
             token_budget=token_budget,
             session_id=session_id,
@@ -266,7 +266,7 @@ class Client:
         request = memory_pb2.ListMemoriesRequest(
             filter=filter, show_archived=show_archived, show_deleted=show_deleted, page_size=page_size
         )
-        return pagination.items_sync(self.memories.ListMemories, request, "memories")
+        return pagination.iterate_pages_sync(self.memories.ListMemories, request, "memories")
 
     def list_links(
         self,
@@ -280,7 +280,7 @@ class Client:
         request = memory_pb2.ListLinksRequest(
             memory_id=memory_id, direction=direction, relation=relation, page_size=page_size
         )
-        return pagination.items_sync(self.links.ListLinks, request, "links")
+        return pagination.iterate_pages_sync(self.links.ListLinks, request, "links")
 
     def list_sessions(
         self,
@@ -294,34 +294,34 @@ class Client:
         request = session_pb2.ListSessionsRequest(
             state=state, subject_id=subject_id, agent_id=agent_id, page_size=page_size
         )
-        return pagination.items_sync(self.sessions.ListSessions, request, "sessions")
+        return pagination.iterate_pages_sync(self.sessions.ListSessions, request, "sessions")
 
     def list_messages(
         self, session_id: str, *, newest_first: bool = False, page_size: int = 0
     ) -> Iterator[session_pb2.Message]:
         """Go through every message of one session, in order of sequence."""
         request = session_pb2.ListMessagesRequest(session_id=session_id, newest_first=newest_first, page_size=page_size)
-        return pagination.items_sync(self.sessions.ListMessages, request, "messages")
+        return pagination.iterate_pages_sync(self.sessions.ListMessages, request, "messages")
 
     def list_agents(self, *, page_size: int = 0) -> Iterator[tenancy_pb2.Agent]:
         """Go through every agent of the tenant, in order of agent_id."""
         request = tenancy_pb2.ListAgentsRequest(page_size=page_size)
-        return pagination.items_sync(self.tenancy.ListAgents, request, "agents")
+        return pagination.iterate_pages_sync(self.tenancy.ListAgents, request, "agents")
 
     def list_tenants(self, *, organization_id: str = "", page_size: int = 0) -> Iterator[tenancy_pb2.Tenant]:
         """Go through every tenant that the credential may see, newest first."""
         request = tenancy_pb2.ListTenantsRequest(organization_id=organization_id, page_size=page_size)
-        return pagination.items_sync(self.tenancy.ListTenants, request, "tenants")
+        return pagination.iterate_pages_sync(self.tenancy.ListTenants, request, "tenants")
 
     def list_organizations(self, *, page_size: int = 0) -> Iterator[tenancy_pb2.Organization]:
         """Go through every organization, newest first; operators only."""
         request = tenancy_pb2.ListOrganizationsRequest(page_size=page_size)
-        return pagination.items_sync(self.tenancy.ListOrganizations, request, "organizations")
+        return pagination.iterate_pages_sync(self.tenancy.ListOrganizations, request, "organizations")
 
     def list_api_keys(self, *, page_size: int = 0) -> Iterator[auth_pb2.ApiKey]:
         """Go through every API key of the tenant, newest first, revoked ones included."""
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
-        return pagination.items_sync(self.auth.ListApiKeys, request, "api_keys")
+        return pagination.iterate_pages_sync(self.auth.ListApiKeys, request, "api_keys")
 
     def watch_changes(
         self,
@@ -335,12 +335,12 @@ class Client:
 
         It has no end; a stream that is cut off is resumed. Keep the position of the last change to go on another day.
         """
-        asked = resumable_streams.Watch(
+        asked = resumable_streams.ChangeCursor(
             position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id
         )
-        return resumable_streams.lasting_sync(self.history.WatchChanges, asked, self._connection.retries)
+        return resumable_streams.resume_stream_sync(self.history.WatchChanges, asked, self._connection.retries)
 
     def follow_session(self, session_id: str, *, after_sequence: int | None = None) -> Iterator[session_pb2.Message]:
         """Go through a session's messages as they are appended, until it ends; without `after_sequence` from now on."""
-        asked = resumable_streams.Following(session_id=session_id, after_sequence=after_sequence)
-        return resumable_streams.lasting_sync(self.sessions.StreamMessages, asked, self._connection.retries)
+        asked = resumable_streams.MessageCursor(session_id=session_id, after_sequence=after_sequence)
+        return resumable_streams.resume_stream_sync(self.sessions.StreamMessages, asked, self._connection.retries)

@@ -20,7 +20,7 @@ _WORDS = 3
 _log = logs.get("skein")
 
 
-async def lasting(
+async def run_forever(
     work: Callable[[], Awaitable[None]],
     *,
     name: str,
@@ -47,9 +47,9 @@ async def lasting(
 
 
 @asynccontextmanager
-async def alongside(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def background_tasks(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Keep endless work going, each by its name in the logs, while the block runs."""
-    tasks = [asyncio.create_task(lasting(work, name=name), name=name) for name, work in works.items()]
+    tasks = [asyncio.create_task(run_forever(work, name=name), name=name) for name, work in works.items()]
     try:
         yield
     finally:
@@ -59,7 +59,7 @@ async def alongside(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[Non
 
 
 @contextmanager
-def orphans_logged() -> Iterator[None]:
+def log_unhandled_exceptions() -> Iterator[None]:
     """Log what asyncio would print of failures that nobody waited for, while the block runs: without their words.
 
     asyncio's own handler prints the exception and the objects around it, which quote what callers sent.

@@ -25,22 +25,22 @@ class BackupSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Newest:
+class NewestBackup:
     """When the newest backup was done, and its size."""
 
     finish_time: datetime
     byte_count: int
 
 
-def newest(folder: Path) -> Newest | None:
+def find_newest_backup(folder: Path) -> NewestBackup | None:
     """Return what is known of the newest backup below a folder; None when there is none that can be read."""
-    found: Newest | None = None
+    found: NewestBackup | None = None
     for path in folder.glob(f"{BACKUPS}/*/{MANIFEST}"):
         if path.parent.name.startswith("."):
             continue
         try:
             said = json.loads(path.read_text("utf-8"))
-            each = Newest(
+            each = NewestBackup(
                 finish_time=datetime.fromisoformat(said["finish_time"]).astimezone(UTC),
                 byte_count=sum(file["bytes"] for file in said["files"].values()),
             )

@@ -17,7 +17,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
 
-from skein_kit.violations import explanation, shortened
+from skein_kit.violations import format_violations, truncate_violations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ MAX_DETAIL_BYTES = 4096
 MAX_METADATA_CHARACTERS = 255
 
 
-class Refusal(Exception):
+class RpcError(Exception):
     """The call was refused."""
 
     code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
@@ -41,14 +41,14 @@ class Refusal(Exception):
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
         """Remember `facts` for the caller. They must never hold content or a secret."""
-        self.violations = shortened(violations)
+        self.violations = truncate_violations(violations)
         self.facts: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
         sentence = inspect.getdoc(type(self)) or type(self).__name__
         told = self.facts if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
         beside = {name: value for name, value in told.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.facts) + explanation(self.violations, beside)
+        self.message = sentence.format_map(self.facts) + format_violations(self.violations, beside)
         super().__init__(self.message)
 
     def status(self) -> Status:
@@ -66,66 +66,66 @@ class Refusal(Exception):
                 break
         if bad.field_violations:
             details.append(bad)
-        return Status(code=self.code.value[0], message=self.message, details=[packed(detail) for detail in details])
+        return Status(code=self.code.value[0], message=self.message, details=[pack_any(detail) for detail in details])
 
 
-def packed(message: Message) -> PackedAny:
+def pack_any(message: Message) -> PackedAny:
     """Wrap a message in an Any."""
     result = PackedAny()
     result.Pack(message)
     return result
 
 
-class InvalidArgument(Refusal):
+class InvalidArgument(RpcError):
     """The request breaks a rule."""
 
     code = grpc.StatusCode.INVALID_ARGUMENT
     reason = "INVALID_FIELD"
 
 
-class NotFound(Refusal):
+class NotFound(RpcError):
     """No such row is visible to the caller."""
 
     code = grpc.StatusCode.NOT_FOUND
 
 
-class AlreadyExists(Refusal):
+class AlreadyExists(RpcError):
     """The name is taken."""
 
     code = grpc.StatusCode.ALREADY_EXISTS
 
 
-class FailedPrecondition(Refusal):
+class FailedPrecondition(RpcError):
     """The state of the row does not allow it."""
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
-class DataLoss(Refusal):
+class DataLoss(RpcError):
     """Something that was kept is damaged or gone."""
 
     code = grpc.StatusCode.DATA_LOSS
 
 
-class Aborted(Refusal):
+class Aborted(RpcError):
     """Something changed meanwhile."""
 
     code = grpc.StatusCode.ABORTED
 
 
-class Unauthenticated(Refusal):
+class Unauthenticated(RpcError):
     """The caller is not known."""
 
     code = grpc.StatusCode.UNAUTHENTICATED
 
 
-class PermissionDenied(Refusal):
+class PermissionDenied(RpcError):
     """The caller may not do this."""
 
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
-class Unavailable(Refusal):
+class Unavailable(RpcError):
     """A part of the cluster does not answer."""
 
     code = grpc.StatusCode.UNAVAILABLE
@@ -247,13 +247,13 @@ class PermissionMissing(PermissionDenied):
     reason = "PERMISSION_MISSING"
 
 
-class PermissionWidened(PermissionDenied):
+class PermissionEscalation(PermissionDenied):
     """Only permissions that the caller has can be passed on, to a member, a key or a service account."""
 
     reason = "PERMISSION_WIDENED"
 
 
-class AccountNeeded(PermissionDenied):
+class AccountRequired(PermissionDenied):
     """Only an account's own sign-in may do this, not a key and not an application."""
 
     reason = "ACCOUNT_NEEDED"
@@ -265,7 +265,7 @@ class TenantMissing(InvalidArgument):
     reason = "TENANT_MISSING"
 
 
-class TenantClosed(NotFound):
+class TenantNotFound(NotFound):
     """No such tenant."""
 
     reason = "TENANT_NOT_FOUND"
@@ -277,7 +277,7 @@ class TenantNotDeleted(FailedPrecondition):
     reason = "TENANT_NOT_DELETED"
 
 
-class Exhausted(Refusal):
+class ResourceExhausted(RpcError):
     """There is no more of it for now."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -289,25 +289,25 @@ class Exhausted(Refusal):
             self.retry_after = after
 
 
-class QuotaExceeded(Exhausted):
+class QuotaExceeded(ResourceExhausted):
     """The quota is used up; delete something, or ask the operator for more."""
 
     reason = "QUOTA_EXCEEDED"
 
 
-class RateLimited(Exhausted):
+class RateLimited(ResourceExhausted):
     """More calls than are allowed; wait as long as RetryInfo says."""
 
     reason = "RATE_LIMITED"
 
 
-class Overloaded(Exhausted):
+class Overloaded(ResourceExhausted):
     """More is asked of the service than it can do now; wait as long as RetryInfo says, then repeat the call."""
 
     reason = "OVERLOADED"
 
 
-class ReadTooCostly(Exhausted):
+class ReadTooCostly(ResourceExhausted):
     """It reads more than one call may; narrow it by a person, a session, a type, a tag or a time, or ask for less."""
 
     reason = "READ_TOO_COSTLY"
@@ -333,7 +333,7 @@ class AgentNotActive(FailedPrecondition):
     reason = "AGENT_NOT_ACTIVE"
 
 
-class AccessNotRecorded(Unavailable):
+class AccessLogUnavailable(Unavailable):
     """The tenant has every access recorded, and this one could not be; try again with the same request_id."""
 
     reason = "ACCESS_NOT_RECORDED"
@@ -351,14 +351,14 @@ class ServiceUnavailable(Unavailable):
     reason = "SERVICE_UNAVAILABLE"
 
 
-class DeadlineExceeded(Refusal):
+class DeadlineExceeded(RpcError):
     """The time for this is over; the work was cancelled."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     reason = "DEADLINE_EXCEEDED"
 
 
-class MessageTooLarge(Refusal):
+class MessageTooLarge(RpcError):
     """The message is larger than 4 MiB; send it in parts."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -375,20 +375,20 @@ class StreamEnded(Unavailable):
     reason = "STREAM_ENDED"
 
 
-class TooManyStreams(Exhausted):
+class TooManyStreams(ResourceExhausted):
     """The tenant has as many streams open as it may have; end one."""
 
     reason = "TOO_MANY_STREAMS"
 
 
-class StreamNotCarried(Refusal):
+class StreamNotSupported(RpcError):
     """The method answers with a stream, which this door does not carry in this form; call it over gRPC."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
     reason = "STREAM_NOT_CARRIED"
 
 
-class MethodUnknown(Refusal):
+class MethodNotFound(RpcError):
     """No such method."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
@@ -401,14 +401,14 @@ class ArchiveDamaged(DataLoss):
     reason = "ARCHIVE_DAMAGED"
 
 
-class Fault(Refusal):
+class InternalError(RpcError):
     """Skein failed; the request id finds the reason in the logs."""
 
     code = grpc.StatusCode.INTERNAL
     reason = "INTERNAL"
 
 
-class Passed(Refusal):
+class UpstreamError(RpcError):
     """A refusal of another service, passed on as it came."""
 
     def __init__(self, status: Status) -> None:
@@ -422,7 +422,7 @@ class Passed(Refusal):
         return self._status
 
 
-def code_of(status: Status) -> grpc.StatusCode:
+def status_code(status: Status) -> grpc.StatusCode:
     """Find the enum value of a status's number."""
     return CODES[status.code]
 

@@ -42,7 +42,7 @@ def new_ids(time: datetime, count: int) -> list[UUID]:
     return [_id(milliseconds, random) for random in randoms]
 
 
-def following_ids(time: datetime, count: int) -> list[str]:
+def sequential_id_texts(time: datetime, count: int) -> list[str]:
     """Make `count` ids of one time as texts, each one more than the one before.
 
     Who knows one knows the others: for rows that many are made of at once, and that no one is let in by.
@@ -52,12 +52,12 @@ def following_ids(time: datetime, count: int) -> list[str]:
     return [f"{id_:032x}" for id_ in range(start, start + count)]
 
 
-def first_id(time: datetime) -> UUID:
+def min_id_at(time: datetime) -> UUID:
     """Return the lowest id of a time: the inclusive lower bound of everything created since."""
     return UUID(int=_milliseconds(time) << 80)
 
 
-def time_of(id_: UUID) -> datetime:
+def id_time(id_: UUID) -> datetime:
     """Return when a UUIDv7 was made, to the millisecond."""
     return EPOCH + timedelta(milliseconds=id_.int >> 80)
 
@@ -72,12 +72,12 @@ def parse_id(text: str) -> UUID | None:
         return None
 
 
-def month_of(time: datetime) -> datetime:
+def month_start(time: datetime) -> datetime:
     """Return the start of the month."""
     return time.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def months_later(month: datetime, count: int) -> datetime:
+def add_months(month: datetime, count: int) -> datetime:
     """Return the start of the month `count` months after `month`."""
     index = month.year * 12 + month.month - 1 + count
     return month.replace(year=index // 12, month=index % 12 + 1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.json_values.fields import fields, list_fields
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -30,10 +30,10 @@ def message(row: Record) -> pb.Message:
         group_id=row["group_id"],
         sender_id=row["sender_id"],
         offline_thread_id=row["offline_thread_id"],
-        create_time=time(row["create_time"]),
+        create_time=to_timestamp(row["create_time"]),
         created_by=row["created_by"],
         revision=row["revision"],
-        update_time=time(row["update_time"] or row["create_time"]),
+        update_time=to_timestamp(row["update_time"] or row["create_time"]),
         updated_by=row["updated_by"] or row["created_by"],
         **list_fields(parts=row["parts"], tool_calls=row["tool_calls"], tool_returns=row["tool_returns"]),
         **fields(metadata=row["metadata"]),

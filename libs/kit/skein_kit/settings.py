@@ -19,7 +19,7 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 LAST_PORT = 65535
 # A time-out of nothing would close every connection.
-_ABOVE_ZERO = (
+_POSITIVE_SETTINGS = (
     "http_header_seconds",
     "request_body_seconds",
     "http_idle_seconds",
@@ -53,14 +53,14 @@ class Settings:
         return cls(**{reading.field: reading.value for reading in found if reading.source})
 
     @classmethod
-    def readings(cls, environment: Mapping[str, str]) -> list[Reading]:
+    def readings(cls, environment: Mapping[str, str]) -> list[SettingValue]:
         """Read every field, whatever is wrong with the others."""
         hints = typing.get_type_hints(cls)
         return [_reading(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class SettingValue:
     """One setting, as an environment has it."""
 
     name: str
@@ -75,18 +75,18 @@ class Reading:
     problem: str = ""
 
 
-def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object) -> Reading:
+def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object) -> SettingValue:
     name = f"{prefix}{field.name.upper()}"
     path = values.get(f"{name}_FILE") if kind is str else None
     source = "environment" if name in values else "" if path is None else f"file {path}"
     value, problem = field.default, ""
     try:
-        text = text_of(values, name) if kind is str else values.get(name)
+        text = read_variable(values, name) if kind is str else values.get(name)
         if text is not None:
             value = _parse(name, text, kind)
     except SettingInvalid as invalid:
         problem = str(invalid)
-    return Reading(
+    return SettingValue(
         name=name,
         field=field.name,
         value=value,
@@ -97,7 +97,7 @@ def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[ob
     )
 
 
-def text_of(values: Mapping[str, str], name: str) -> str | None:
+def read_variable(values: Mapping[str, str], name: str) -> str | None:
     """Return what a variable says, or the file that NAME_FILE names. Raises SettingInvalid for one without text."""
     if name in values:
         return values[name]
@@ -265,7 +265,7 @@ class ProcessSettings(Settings):
         if self.pool_size < 1:
             message = "SKEIN_POOL_SIZE should be at least 1."
             raise SettingInvalid(message)
-        for name in _ABOVE_ZERO:
+        for name in _POSITIVE_SETTINGS:
             if getattr(self, name) <= 0:
                 message = f"{self.prefix}{name.upper()} should be above 0."
                 raise SettingInvalid(message)

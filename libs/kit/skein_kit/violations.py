@@ -22,12 +22,12 @@ _FIELD: Any = validate_pb2.field
 _SUBJECT = re.compile(r"^value (?=is |must |does )")
 
 
-def shortened(violations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def truncate_violations(violations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Return violations, each no longer than a status can carry."""
     return tuple((field[:MAX_FIELD_CHARACTERS], text[:MAX_DESCRIPTION_CHARACTERS]) for field, text in violations)
 
 
-def explanation(violations: Sequence[tuple[str, str]], facts: Mapping[str, str] | None = None) -> str:
+def format_violations(violations: Sequence[tuple[str, str]], facts: Mapping[str, str] | None = None) -> str:
     """Return the sentence that follows an error's own: each field with what is wrong, then the facts.
 
     It starts with a space and is empty when there is nothing to add. What does not fit is counted, not cut.
@@ -50,23 +50,23 @@ def unstated_violations(message: str, violations: Sequence[tuple[str, str]]) -> 
     return [(field, text) for field, text in violations if text.removesuffix(".") not in message]
 
 
-def without_violations(message: str, violations: Sequence[tuple[str, str]]) -> str:
+def strip_violations(message: str, violations: Sequence[tuple[str, str]]) -> str:
     """Return an error's own sentence, for a reader who gets the violations in another form."""
     start = message.find(f" {_part(*violations[0])}") if violations else -1
     return message if start < 0 else message[:start]
 
 
-def description_of(violation: protovalidate.Violation, request: Descriptor) -> str:
+def violation_description(violation: protovalidate.Violation, request: Descriptor) -> str:
     """Return what protovalidate found, with the names that exist when the field is an enum."""
     text = _SUBJECT.sub("", violation.proto.message)
     rule = violation.proto.rule_id
     field = _field_of(violation, request)
     if field is None or field.enum_type is None or not (rule == "required" or rule.startswith("enum.")):
         return text
-    return f"must be one of {', '.join(names_of(field))}"
+    return f"must be one of {', '.join(enum_value_names(field))}"
 
 
-def names_of(field: FieldDescriptor) -> list[str]:
+def enum_value_names(field: FieldDescriptor) -> list[str]:
     """Return the names that an enum field takes: those that stand for something and that no rule excludes."""
     rules = field.GetOptions().Extensions[_FIELD]
     rule = rules.repeated.items.enum if field.is_repeated else rules.enum

@@ -12,7 +12,7 @@ from skein_kit.rpc import well_known_types
 if TYPE_CHECKING:
     import asyncpg
 
-    from skein_auth.exchange.authenticator import Identity
+    from skein_auth.exchange.authenticator import AuthenticatedIdentity
     from skein_auth.signing.keyring import NewKey, Purpose
     from skein_kit.identity.identity_token import Caller
 
@@ -32,12 +32,12 @@ def api_key(row: asyncpg.Record) -> pb.ApiKey:
         display_name=row["display_name"],
         permissions=row["permissions"],
         agent_id=row["agent_id"],
-        create_time=well_known_types.time(row["create_time"]),
-        expire_time=well_known_types.time(row["expire_time"]),
-        revoke_time=well_known_types.time(row["revoke_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        expire_time=well_known_types.to_timestamp(row["expire_time"]),
+        revoke_time=well_known_types.to_timestamp(row["revoke_time"]),
         created_by=row["created_by"],
         service_account_id=_text(row["service_account_id"]),
-        use_time=well_known_types.time(row["use_time"]),
+        use_time=well_known_types.to_timestamp(row["use_time"]),
         replaced_by=_text(row["replaced_by"]),
         grant_ids=[str(grant_id) for grant_id in row["grant_ids"]],
     )
@@ -51,8 +51,8 @@ def service_account(row: asyncpg.Record) -> accounts_pb2.ServiceAccount:
         agent_id=row["agent_id"],
         disabled=row["disabled"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         created_by=row["created_by"],
         grant_ids=[str(grant_id) for grant_id in row["grant_ids"]],
     )
@@ -62,13 +62,15 @@ def signing_key(row: asyncpg.Record) -> pb.SigningKey:
     return pb.SigningKey(
         key_id=row["key_id"],
         jwk=row["public_jwk"],
-        create_time=well_known_types.time(row["create_time"]),
-        expire_time=well_known_types.time(row["expire_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        expire_time=well_known_types.to_timestamp(row["expire_time"]),
     )
 
 
 def new_signing_key(key: NewKey) -> pb.SigningKey:
-    return pb.SigningKey(key_id=key.key_id, jwk=key.public_jwk, create_time=well_known_types.time(key.create_time))
+    return pb.SigningKey(
+        key_id=key.key_id, jwk=key.public_jwk, create_time=well_known_types.to_timestamp(key.create_time)
+    )
 
 
 def standing(account: accounts_pb2.Account) -> pb.GetAccountStandingResponse:
@@ -94,7 +96,7 @@ def me(caller: Caller, account: accounts_pb2.Account | None) -> pb.GetMeResponse
     )
 
 
-def introspection(identity: Identity | None) -> pb.IntrospectResponse:
+def introspection(identity: AuthenticatedIdentity | None) -> pb.IntrospectResponse:
     """Say who it is; of None nothing but that it is not active."""
     if identity is None:
         return pb.IntrospectResponse(active=False)
@@ -103,7 +105,7 @@ def introspection(identity: Identity | None) -> pb.IntrospectResponse:
         principal=identity.caller.principal,
         tenant_id=str(identity.caller.tenant_id),
         permissions=sorted(identity.caller.permissions),
-        expire_time=well_known_types.time(identity.expire_time),
+        expire_time=well_known_types.to_timestamp(identity.expire_time),
     )
 
 
@@ -119,7 +121,7 @@ def audit_event(row: asyncpg.Record) -> accounts_pb2.AuditEvent:
         address=row["address"],
         user_agent=row["user_agent"],
         request_id=row["request_id"],
-        create_time=well_known_types.time(row["create_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
     )
 
 
@@ -129,7 +131,9 @@ def purpose(value: int) -> Purpose:
 
 def exchanged(token: str, ends: float) -> pb.ExchangeResponse:
     """`ends` is in Unix seconds."""
-    return pb.ExchangeResponse(token=token, expire_time=well_known_types.time(datetime.fromtimestamp(ends, UTC)))
+    return pb.ExchangeResponse(
+        token=token, expire_time=well_known_types.to_timestamp(datetime.fromtimestamp(ends, UTC))
+    )
 
 
 def _text(value: object) -> str:
@@ -142,7 +146,7 @@ def identity(row: asyncpg.Record) -> accounts_pb2.Identity:
         provider=row["provider"],
         subject=row["subject"],
         login=row["login"],
-        create_time=well_known_types.time(row["create_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
     )
 
 
@@ -150,12 +154,12 @@ def account(row: asyncpg.Record) -> accounts_pb2.Account:
     return accounts_pb2.Account(
         account_id=str(row["account_id"]),
         email=row["email"] or "",
-        email_verify_time=well_known_types.time(row["email_verify_time"]),
+        email_verify_time=well_known_types.to_timestamp(row["email_verify_time"]),
         display_name=row["display_name"],
         status=_STATUSES[row["status"]],
         has_password=row["has_password"],
         has_totp=row["has_totp"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
     )

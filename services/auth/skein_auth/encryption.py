@@ -20,29 +20,29 @@ _NONCE_BYTES = 12
 _PURPOSE = b"skein auth signing keys v1"
 
 
-class SealBroken(Exception):
+class DecryptionError(Exception):
     """Sealed bytes do not open: they were sealed with another system key, under another name, or are damaged."""
 
 
-class Sealer:
+class SecretCipher:
     """Seals with the current system key, opens with it or the one before."""
 
     def __init__(self, system_keys: SystemKeys) -> None:
-        self._ciphers = [AESGCM(key) for key in derived(system_keys, _PURPOSE)]
+        self._ciphers = [AESGCM(key) for key in derive_keys(system_keys, _PURPOSE)]
 
     def seal(self, secret: bytes, *, name: str) -> bytes:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._ciphers[0].encrypt(nonce, secret, name.encode())
 
     def open(self, sealed: bytes, *, name: str) -> bytes:
-        """Return the secret, or raise SealBroken."""
+        """Return the secret, or raise DecryptionError."""
         nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         for cipher in self._ciphers:
             try:
                 return cipher.decrypt(nonce, ciphertext, name.encode())
             except (InvalidTag, ValueError):
                 continue
-        raise SealBroken
+        raise DecryptionError
 
     def is_current(self, sealed: bytes, *, name: str) -> bool:
         """Say whether the bytes open with the current system key, and not only with the one before."""
@@ -53,7 +53,7 @@ class Sealer:
         return True
 
 
-def derived(system_keys: SystemKeys, purpose: bytes) -> list[bytes]:
+def derive_keys(system_keys: SystemKeys, purpose: bytes) -> list[bytes]:
     """Return a key of 32 bytes for one purpose from each system key, the current one first."""
     return [
         HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=purpose).derive(key.encode())

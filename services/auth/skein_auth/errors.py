@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from skein_kit.errors import (
     AlreadyExists,
-    Exhausted,
     FailedPrecondition,
     InvalidArgument,
     NotFound,
     PermissionDenied,
+    ResourceExhausted,
     Unauthenticated,
     Unavailable,
 )
@@ -20,7 +20,7 @@ class ApiKeyNotFound(NotFound):
     reason = "API_KEY_NOT_FOUND"
 
 
-class ApiKeyOver(FailedPrecondition):
+class ApiKeyInactive(FailedPrecondition):
     """The key is revoked, has expired or was rotated before; make a new one."""
 
     reason = "API_KEY_OVER"
@@ -38,7 +38,7 @@ class TenantNotFound(NotFound):
     reason = "TENANT_NOT_FOUND"
 
 
-class TooManyAttempts(Exhausted):
+class TooManyAttempts(ResourceExhausted):
     """Too many attempts of this account, client or address; wait as long as RetryInfo says."""
 
     reason = "TOO_MANY_ATTEMPTS"
@@ -158,7 +158,7 @@ class CodeWrong(PermissionDenied):
     reason = "CODE_WRONG"
 
 
-class TotpState(FailedPrecondition):
+class TotpStateInvalid(FailedPrecondition):
     """The second factor is not in the state that this needs: start it, confirm it, or disable it first."""
 
     reason = "TOTP_STATE"
@@ -212,7 +212,7 @@ class IdentityNotFound(NotFound):
     reason = "IDENTITY_NOT_FOUND"
 
 
-class LastWayIn(FailedPrecondition):
+class LastLoginMethod(FailedPrecondition):
     """Without it nobody could sign into the account; set a password or link another identity first."""
 
     reason = "LAST_WAY_IN"

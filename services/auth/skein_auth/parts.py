@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_auth.accounts.one_time_tokens import OneTime
-    from skein_auth.accounts.self_service import OwnAccounts
+    from skein_auth.accounts.one_time_tokens import OneTimeTokens
+    from skein_auth.accounts.self_service import AccountSelfService
     from skein_auth.accounts.store import AccountStore
     from skein_auth.api_keys.check_keys import CheckKeys
     from skein_auth.api_keys.legacy_token_store import LegacyStore
     from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.audit.store import AuditStore
-    from skein_auth.auth_sessions.auth_sessions import SignIns
-    from skein_auth.exchange.authenticator import Identities
-    from skein_auth.federation.federated_login import LinkedIdentities
-    from skein_auth.login.password_login import SigningIn
-    from skein_auth.maintenance.store import UpkeepStore
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.exchange.authenticator import Authenticator
+    from skein_auth.federation.federated_login import FederatedLogin
+    from skein_auth.login.password_login import PasswordLogin
+    from skein_auth.maintenance.store import MaintenanceStore
     from skein_auth.oauth.server import OAuth
     from skein_auth.revocation.store import RevocationStore
     from skein_auth.second_factor.model import Totp
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skein_auth.signing.access_tokens import AccessTokens
     from skein_auth.signing.keyring import Keyring
     from skein_auth.signing.store import KeyStore
-    from skein_auth.tenancy.tenants import Tenants
+    from skein_auth.tenancy.tenants import TenantDirectory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +36,8 @@ class Parts:
     """The parts of a running auth service."""
 
     settings: AuthSettings
-    attempts: Attempts
-    audit: Audit
+    attempts: AttemptLimiter
+    audit: AuditRecorder
     audit_events: AuditStore
     keys: KeyStore
     keyring: Keyring
@@ -46,17 +46,17 @@ class Parts:
     service_accounts: ServiceAccountStore
     legacy: LegacyStore
     revocation: RevocationStore
-    upkeep: UpkeepStore
+    upkeep: MaintenanceStore
     access_tokens: AccessTokens
-    sign_ins: SignIns
+    sign_ins: AuthSessions
     accounts: AccountStore
-    own_accounts: OwnAccounts
-    one_time: OneTime
-    signing_in: SigningIn
+    own_accounts: AccountSelfService
+    one_time: OneTimeTokens
+    signing_in: PasswordLogin
     totp: Totp
-    linked: LinkedIdentities
+    linked: FederatedLogin
     oauth: OAuth
-    tenants: Tenants
-    identities: Identities
+    tenants: TenantDirectory
+    identities: Authenticator
     # The same, with turns at lookups apart from those of exchanges.
-    introspecting: Identities
+    introspecting: Authenticator

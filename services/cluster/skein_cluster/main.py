@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skein_cluster.cli.exit_codes import MEANINGS, Exit, Failure
+from skein_cluster.cli.exit_codes import EXIT_CODE_MEANINGS, CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,12 +65,12 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Failure(_INTERRUPTED, Exit.INTERRUPTED) from None
+            raise CommandError(_INTERRUPTED, ExitCode.INTERRUPTED) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Add what the exit codes mean."""
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(int(code)), meaning) for code, meaning in MEANINGS.items()])
+            formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODE_MEANINGS.items()])
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -94,9 +94,9 @@ def main() -> None:
     try:
         skein()
     except Exception as error:
-        from skein_cluster.cli.error_messages import failure_of  # noqa: PLC0415 - half a second of imports; only failures pay.
+        from skein_cluster.cli.error_messages import command_error  # noqa: PLC0415 - half a second of imports; only failures pay.
 
-        failure = failure_of(error)
+        failure = command_error(error)
         if failure is None:
             raise
         failure.show()

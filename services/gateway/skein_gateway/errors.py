@@ -13,15 +13,15 @@ class RecallIncomplete(errors.Unavailable):
     reason = "RECALL_INCOMPLETE"
 
 
-class JsonMethodUnknown(errors.MethodUnknown):
+class JsonMethodUnknown(errors.MethodNotFound):
     """No such method; GET / with accept: application/json lists all, GET /openapi.json describes them."""
 
 
-class OAuthMethodElsewhere(errors.MethodUnknown):
+class OAuthMethodHasHttpEndpoint(errors.MethodNotFound):
     """OAuthService answers at OAuth's own endpoints: {endpoint}; GET {metadata} lists the others."""
 
 
-class RecallLate(errors.Refusal):
+class RecallTimedOut(errors.RpcError):
     """Not everything that was asked answered in time: {arms}. Ask again with more time, or take what there is."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED

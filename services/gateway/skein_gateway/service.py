@@ -15,27 +15,27 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.cluster_status.rpc import ClusterStatus
 from skein_gateway.console.routes import Console
-from skein_gateway.context.rpc import Contexts
+from skein_gateway.context.rpc import ContextBuilder
 from skein_gateway.forget.rpc import Forgetting
 from skein_gateway.http_api.cors import origins_of
-from skein_gateway.http_api.server import Front, entered, http_door
-from skein_gateway.identity.credential_cache import Credentials
-from skein_gateway.identity.credential_check import Recognizer, fetching
-from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, Proxies
-from skein_gateway.mcp.http_handler import Guard, McpDoor, is_loopback, manager_of, running
-from skein_gateway.mcp.rpc_calls import MCP_PATH, Rpcs
+from skein_gateway.http_api.server import HttpConfig, call_of_request, serve_http_api
+from skein_gateway.identity.credential_cache import IdentityCache
+from skein_gateway.identity.credential_check import CredentialChecker, key_fetcher
+from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, TrustedProxies
+from skein_gateway.mcp.http_handler import McpHttpHandler, OriginCheck, is_loopback, manager_of, running_manager
+from skein_gateway.mcp.rpc_calls import MCP_PATH, RpcCaller
 from skein_gateway.mcp.server import server_of
-from skein_gateway.oauth.metadata import Metadata
+from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.routes import oauth_routes
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, stream_forwarder
-from skein_gateway.rate_limits.limiter import Limiter
+from skein_gateway.rate_limits.limiter import RateLimiter
 from skein_gateway.recall.rpc import Recalling
 from skein_gateway.remember.rpc import Remembering
 from skein_gateway.servicer import GatewayServicer
 from skein_gateway.settings import GatewaySettings
-from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.telemetry import logs
-from skein_kit.tls.server_tls import Tls
+from skein_kit.tls.server_tls import ServerTls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,22 +44,22 @@ log = logs.get("gateway")
 
 
 @asynccontextmanager
-async def start(host: Host) -> AsyncIterator[Servicers]:
+async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the HTTP door and put every public method of the cluster behind both doors."""
     settings = GatewaySettings.read(host.environment)
-    tls, proxies = Tls.of(settings.tls_certificate, settings.tls_key), Proxies.of(settings.trusted_proxies)
+    tls, proxies = ServerTls.of(settings.tls_certificate, settings.tls_key), TrustedProxies.of(settings.trusted_proxies)
     if not (proxies.networks or is_loopback(host.settings.host)):
         log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
     identities = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
-    recognizer = Recognizer(fetching(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
-    credentials = Credentials(
+    recognizer = CredentialChecker(key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
+    credentials = IdentityCache(
         identities,
         host.verifier,
         recognizer,
         unproven_per_second=settings.unproven_credentials_per_second,
     )
-    limiter = Limiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
-    servicers = Servicers(
+    limiter = RateLimiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
+    servicers = ServicerRegistry(
         identify=credentials.identify,
         admit=limiter.admit,
         continues_trace=settings.trust_traceparent,
@@ -78,7 +78,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
         arm_seconds=settings.gateway_recall_arm_seconds,
     )
-    contexts = Contexts(recalling, session_pb2_grpc.SessionServiceStub(host.channel("session")))
+    contexts = ContextBuilder(recalling, session_pb2_grpc.SessionServiceStub(host.channel("session")))
     forgetting = Forgetting(
         session_pb2_grpc.SessionServiceStub(host.channel("session")),
         memory_pb2_grpc.MemoryServiceStub(host.channel("memory")),
@@ -93,19 +93,19 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             servicers.forward_stream(path, stream_forwarder(host, method))
         else:
             servicers.forward(path, forwarder(host, method))
-    metadata = Metadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
+    metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     origins = origins_of(settings.cors_origins)
-    mcp = manager_of(server_of(Rpcs(servicers)))
-    mcp_door = McpDoor(
+    mcp = manager_of(server_of(RpcCaller(servicers)))
+    mcp_door = McpHttpHandler(
         mcp,
-        entering=lambda request: entered(request, proxies),
+        entering=lambda request: call_of_request(request, proxies),
         identify=credentials.identify,
         metadata=metadata,
-        guard=Guard(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
+        guard=OriginCheck(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
         seconds=host.settings.default_deadline_seconds,
     )
     console = Console.of(host, credentials, metadata, proxies, servicers.answers)
-    front = Front(
+    front = HttpConfig(
         routes=[*oauth_routes(host, credentials, metadata, proxies), Route(MCP_PATH, mcp_door), *console.routes],
         home=console.home,
         metadata=metadata,
@@ -113,7 +113,7 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         proxies=proxies,
         tls=tls,
     )
-    async with limiter, running(mcp), http_door(host, settings.http_port, servicers, front):
+    async with limiter, running_manager(mcp), serve_http_api(host, settings.http_port, servicers, front):
         yield servicers
 
 

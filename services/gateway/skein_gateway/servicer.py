@@ -10,7 +10,7 @@ from skein_kit.calls.call import Context, caller
 
 if TYPE_CHECKING:
     from skein_gateway.cluster_status.rpc import ClusterStatus
-    from skein_gateway.context.rpc import Contexts
+    from skein_gateway.context.rpc import ContextBuilder
     from skein_gateway.forget.rpc import Forgetting
     from skein_gateway.recall.rpc import Recalling
     from skein_gateway.remember.rpc import Remembering
@@ -23,7 +23,7 @@ class GatewayServicer(rpc.GatewayServiceServicer):
         self,
         remembering: Remembering,
         recalling: Recalling,
-        contexts: Contexts,
+        contexts: ContextBuilder,
         forgetting: Forgetting,
         status: ClusterStatus,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, Exhausted, FailedPrecondition, InvalidArgument, NotFound
+from skein_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted
 
 
 class MemoryNotFound(NotFound):
@@ -11,7 +11,7 @@ class MemoryNotFound(NotFound):
     reason = "MEMORY_NOT_FOUND"
 
 
-class MemoryNotKnownThen(NotFound):
+class MemoryNotYetKnown(NotFound):
     """The memory was not known yet at the time asked for."""
 
     reason = "MEMORY_NOT_KNOWN_THEN"
@@ -171,7 +171,7 @@ class PositionInvalid(InvalidArgument):
     reason = "POSITION_INVALID"
 
 
-class WatchTooSlow(Exhausted):
+class WatchTooSlow(ResourceExhausted):
     """More changes were made than can wait for a caller that does not read them; resume from the position given."""
 
     reason = "WATCH_TOO_SLOW"
@@ -220,7 +220,7 @@ class SecretNotFound(NotFound):
     reason = "SECRET_NOT_FOUND"
 
 
-class SecretSealed(FailedPrecondition):
+class SecretUndecryptable(FailedPrecondition):
     """The secret does not open with the keys that the cluster has."""
 
     reason = "SECRET_SEALED"

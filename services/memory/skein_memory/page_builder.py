@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item", bound=Message)
 
 
-class Answer(Generic[Item]):
+class PageBuilder(Generic[Item]):
     """The first items that fit one answer; the very first always does."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
-def place_of(request: Message, tenant_id: UUID) -> UUID | None:
+def read_id_cursor(request: Message, tenant_id: UUID) -> UUID | None:
     """Return the last id of the page before; None for the first page."""
     place = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
     if place is None:

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.database.monthly_partitions import Months
-    from skein_kit.search_text.embedding_requests import Embeddings
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
+    from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.access_log.store import AccessLogStore
     from skein_memory.aliases.store import AliasStore
     from skein_memory.blocks.store import BlockStore
     from skein_memory.cold_storage.store import ArchiveStore
     from skein_memory.conflicts.store import ConflictStore
-    from skein_memory.curation.store import CuratingStore
-    from skein_memory.erasure.access_log_erasure import ErasureStore
-    from skein_memory.erasure.archive_purge import ExpungingStore
+    from skein_memory.curation.store import CurationStore
+    from skein_memory.erasure.access_log_erasure import AccessLogErasure
+    from skein_memory.erasure.archive_purge import ArchivePurgeStore
     from skein_memory.erasure.completion import ErasureCompleter
-    from skein_memory.erasure.store import ErasingStore
-    from skein_memory.events.store import ChangeStore
-    from skein_memory.events.stream import Watching
+    from skein_memory.erasure.store import PurgeStore
+    from skein_memory.events.store import EventStore
+    from skein_memory.events.stream import EventStream
     from skein_memory.graph.store import GraphStore
     from skein_memory.links.store import LinkStore
-    from skein_memory.listing.store import FindingStore
+    from skein_memory.listing.store import MemoryListStore
     from skein_memory.memories.level_store import LevelStore
-    from skein_memory.memories.reindex import OutdatedStore
+    from skein_memory.memories.reindex import ReindexStore
     from skein_memory.memories.store import MemoryStore
     from skein_memory.overview.store import OverviewStore
     from skein_memory.settings import MemorySettings
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from skein_memory.transfer.store import TransferStore
     from skein_memory.vault.store import SecretStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
-    from skein_memory.webhooks.sender import Delivering
-    from skein_memory.webhooks.store import WatchStore
+    from skein_memory.webhooks.sender import WebhookSender
+    from skein_memory.webhooks.store import WebhookStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,35 +43,35 @@ class Parts:
     """The parts of a running memory service."""
 
     settings: MemorySettings
-    embeddings: Embeddings
-    months: Months
+    embeddings: EmbeddingClient
+    months: MonthlyPartitions
     memories: MemoryStore
-    finding: FindingStore
-    erasing: ErasingStore
+    finding: MemoryListStore
+    erasing: PurgeStore
     links: LinkStore
     graph: GraphStore
     secrets: SecretStore
     tasks: TaskStore
     levels: LevelStore
-    curating: CuratingStore
+    curating: CurationStore
     source_trust: SourceTrustStore
     conflicts: ConflictStore
     aliases: AliasStore
-    outdated: OutdatedStore
+    outdated: ReindexStore
     overview: OverviewStore
-    changes: ChangeStore
-    watching: Watching
+    changes: EventStore
+    watching: EventStream
     blocks: BlockStore
     snapshots: SnapshotStore
     transfer: TransferStore
     access_log: AccessLogStore
-    watches: WatchStore
+    watches: WebhookStore
     deliveries: DeliveryStore
     archives: ArchiveStore
-    expunging: ExpungingStore
-    erasures: ErasureStore
+    expunging: ArchivePurgeStore
+    erasures: AccessLogErasure
     erasure_completer: ErasureCompleter
-    delivering: Delivering
+    delivering: WebhookSender
 
 
 class Rpcs:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def must_be_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple[str, str | None]]) -> None:
+def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple[str, str | None]]) -> None:
     """Refuse NUL characters, which Postgres has no place for, in fields of plain and of JSON text."""
     for field, text in texts:
         if text is not None and "\0" in text:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import Requests
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
-    from skein_kit.quotas.store import Quotas
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.vault.store import Vault
 
 
@@ -16,7 +16,7 @@ class Tables:
     """The service's pool, stored answers, counts, the tenants' policies, and what seals their secrets."""
 
     def __init__(
-        self, database: Database, *, requests: Requests, quotas: Quotas, policies: Policies, vault: Vault
+        self, database: Database, *, requests: IdempotencyStore, quotas: QuotaCounter, policies: Policies, vault: Vault
     ) -> None:
         """Share these among the stores."""
         self.database = database

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 import zmq
 import zmq.asyncio
 
-from skein_kit.background import alongside
-from skein_kit.host.process import Host, Service, Servicers
+from skein_kit.background import background_tasks
+from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_pc2.envelope.background_deletion import BackgroundDeletions
 from skein_pc2.envelope.dialect import Orchestrator
-from skein_pc2.events.event_stream import Events
-from skein_pc2.gateway_api.client import Apis
+from skein_pc2.events.event_stream import EventPublisher
+from skein_pc2.gateway_api.client import PortApis
 from skein_pc2.memory_service import MemoryService
 from skein_pc2.protocol.dialect import HealthPort
 from skein_pc2.protocol.health import Health
 from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 from skein_pc2.reasoning.actions.health import ReasoningHealth
 from skein_pc2.reasoning.jarvis.jarvis import Jarvis
-from skein_pc2.reasoning.port import Reasoning
-from skein_pc2.sessions.session_agent import Pulse, SessionAgent
-from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_secure, only_answers, port_of
-from skein_pc2.transport.curve import Certificates, admitting
+from skein_pc2.reasoning.port import ReasoningPort
+from skein_pc2.sessions.session_agent import HeartbeatPublisher, SessionAgent
+from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
+from skein_pc2.transport.curve import CurveCertificates, run_zap_handler
 from skein_pc2.transport.ports import Port, Ports
-from skein_pc2.transport.router import ANSWER_SECONDS, PATIENT_SECONDS, Door
+from skein_pc2.transport.router import ANSWER_SECONDS, PATIENT_SECONDS, PortConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.dialect import Dialect
     from skein_pc2.transport.publisher import Publisher
 
@@ -52,49 +52,51 @@ _HEALTH = frozenset({5599})
 
 
 @asynccontextmanager
-async def start(host: Host) -> AsyncIterator[Servicers]:
+async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Listen on the ports of the protocol. A port in use is logged and the others start."""
     settings = Pc2Settings.read(host.environment)
-    certificates = Certificates.read(settings.certificates) if is_secure(host.environment) else None
-    apis = Apis(host.channel("gateway"), host.environment)
+    certificates = CurveCertificates.read(settings.certificates) if is_secure(host.environment) else None
+    apis = PortApis(host.channel("gateway"), host.environment)
     deletions, updates = BackgroundDeletions(), BackgroundUpdates()
     dialects = _dialects(apis, deletions, updates, at_once=settings.at_once)
     publishers = _publishers(apis)
-    servicers = Servicers()
+    servicers = ServicerRegistry()
     async with AsyncExitStack() as stack:
         context = zmq.asyncio.Context()
         # Each connection has one; libzmq's own limit is 1,023.
         context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
         stack.callback(context.term)
-        await stack.enter_async_context(admitting(context, certificates))
+        await stack.enter_async_context(run_zap_handler(context, certificates))
         ports = await stack.enter_async_context(Ports(context, host.addresses, max_waiting=settings.waiting))
 
         async def is_ready() -> bool:
             return ports.are_open() and await apis.are_accepted()
 
         servicers.ready_checks.append(is_ready)
-        doors = _doors(host.environment, settings, certificates)
+        doors = _port_configs(host.environment, settings, certificates)
         await ports.open(
             Port(
                 door=doors[number],
-                has_identity=_always if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
+                has_identity=_true if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
                 dialect=dialect,
                 publishers=published,
             )
-            for number, dialect, published in _roles(dialects, publishers, host.environment, certificates)
+            for number, dialect, published in _port_roles(dialects, publishers, host.environment, certificates)
         )
-        works = _publications(apis, publishers, settings)
+        works = _publisher_tasks(apis, publishers, settings)
         works |= {"pc2 ports": ports.open_waiting, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
-        await stack.enter_async_context(alongside(**works))
+        await stack.enter_async_context(background_tasks(**works))
         yield servicers
 
 
-def _doors(environment: Mapping[str, str], settings: Pc2Settings, certificates: Certificates | None) -> dict[int, Door]:
+def _port_configs(
+    environment: Mapping[str, str], settings: Pc2Settings, certificates: CurveCertificates | None
+) -> dict[int, PortConfig]:
     """Return where each port listens, and for whom."""
     # A client with a certificate may come from anywhere, unless it is set from where.
     networks = settings.networks() or (EVERYWHERE if certificates else ())
     return {
-        number: Door(
+        number: PortConfig(
             number=number,
             host=settings.host,
             port=port_of(environment, number, position=position, base_port=settings.base_port),
@@ -106,15 +108,15 @@ def _doors(environment: Mapping[str, str], settings: Pc2Settings, certificates: 
     }
 
 
-def _roles(
+def _port_roles(
     dialects: Mapping[int, Dialect],
     publishers: Mapping[int, list[Publisher]],
     environment: Mapping[str, str],
-    certificates: Certificates | None,
+    certificates: CurveCertificates | None,
 ) -> Iterator[tuple[int, Dialect | None, list[Publisher] | None]]:
     """Yield each port with what answers there, and with the list of its publishers."""
     for number, dialect in dialects.items():
-        if number not in publishers or only_answers(environment, number):
+        if number not in publishers or is_reply_only(environment, number):
             yield number, dialect, None
         elif certificates is None:
             yield number, dialect, publishers[number]
@@ -124,28 +126,28 @@ def _roles(
             yield number, None, publishers[number]
 
 
-def _publishers(apis: Apis) -> dict[int, list[Publisher]]:
+def _publishers(apis: PortApis) -> dict[int, list[Publisher]]:
     """Return where each publishing port enters its publisher: ports of events that act as one share one list."""
-    events: dict[Api, list[Publisher]] = {}
+    events: dict[GatewayApi, list[Publisher]] = {}
     return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENTS} | {_PULSE: []}
 
 
-def _publications(
-    apis: Apis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
+def _publisher_tasks(
+    apis: PortApis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
 ) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return what keeps the publishing ports busy: each acts as the agent that it belongs to."""
     by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENTS}
-    works = {f"pc2 events {count}": Events(*pair).tell for count, pair in enumerate(by_api.items())}
-    pulse = Pulse(apis.of(_AGENTS[_PULSE]), publishers[_PULSE], seconds=settings.pulse_seconds)
+    works = {f"pc2 events {count}": EventPublisher(*pair).tell for count, pair in enumerate(by_api.items())}
+    pulse = HeartbeatPublisher(apis.of(_AGENTS[_PULSE]), publishers[_PULSE], seconds=settings.pulse_seconds)
     return {**works, "pc2 pulse": pulse.beat}
 
 
-def _always() -> bool:
+def _true() -> bool:
     return True
 
 
 def _dialects(
-    apis: Apis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, at_once: int
+    apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, at_once: int
 ) -> dict[int, Dialect]:
     """Return how each port answers requests; `apis.of(port)` is as whom it acts."""
 
@@ -161,7 +163,7 @@ def _dialects(
     return {
         5570: orchestrator(5570),
         5576: orchestrator(5576),
-        5596: Reasoning(apis.of(5596), reasoning_health, updates, at_once=at_once),
+        5596: ReasoningPort(apis.of(5596), reasoning_health, updates, at_once=at_once),
         5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=at_once),
         7140: service,
         5617: HealthPort(reasoning_health),

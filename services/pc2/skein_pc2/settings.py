@@ -83,7 +83,7 @@ class Pc2Settings(Settings):
         """Return the networks of `allow`; one of IPv4 addresses in IPv6 form is one of IPv4."""
         try:
             return tuple(
-                _unmapped(ipaddress.ip_network(part.strip(), strict=False))
+                _without_ipv4_mapping(ipaddress.ip_network(part.strip(), strict=False))
                 for part in self.allow.split(",")
                 if part.strip()
             )
@@ -144,7 +144,7 @@ def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
     return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
 
 
-def only_answers(environment: Mapping[str, str], number: int) -> bool:
+def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
     """Say whether a port that publishes was set to answer requests alone. Raises SettingInvalid."""
     if number not in _ROLES:
         return False
@@ -160,7 +160,7 @@ def only_answers(environment: Mapping[str, str], number: int) -> bool:
 def check_roles(environment: Mapping[str, str]) -> None:
     """Raise SettingInvalid for a port whose role is none."""
     for number in _ROLES:
-        only_answers(environment, number)
+        is_reply_only(environment, number)
 
 
 def role_setting_of(number: int) -> str:
@@ -191,7 +191,7 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
     return int(text)
 
 
-def _unmapped(network: Network) -> Network:
+def _without_ipv4_mapping(network: Network) -> Network:
     """Return 10.0.0.0/8 for ::ffff:10.0.0.0/104: peers' addresses are compared in that form."""
     mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
     if mapped is None or network.prefixlen < _MAPPED_BITS:

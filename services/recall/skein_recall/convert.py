@@ -11,9 +11,9 @@ from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
 from skein_kit.json_values import fields
 from skein_kit.message_rows import message
-from skein_kit.rpc.pagination import fitting
-from skein_kit.rpc.well_known_types import time
-from skein_recall.quality.comparison import Agreement
+from skein_kit.rpc.pagination import fit_items
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_recall.quality.comparison import ModelAgreement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from skein_recall.index.state import IndexState, ModelVectors
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.quality.comparison import Comparison
-    from skein_recall.query.ranking import Ranked
-    from skein_recall.search.result import Answer
+    from skein_recall.quality.comparison import ComparisonRequest
+    from skein_recall.query.ranking import RankedItem
+    from skein_recall.search.result import RecallResult
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 _SCOPES = cast(
@@ -46,19 +46,19 @@ _AS_THEY_ARE = (
 _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
-def answer(value: Answer) -> pb.RecallResponse:
+def answer(value: RecallResult) -> pb.RecallResponse:
     """Convert an answer, its items complete."""
     return _answer(pb.RecallResponse, value)
 
 
-def similar(value: Answer) -> pb.FindSimilarResponse:
+def similar(value: RecallResult) -> pb.FindSimilarResponse:
     """Convert the items that are like a stored one, complete."""
     return _answer(pb.FindSimilarResponse, value)
 
 
-def _answer(response: type[_Response], value: Answer) -> _Response:
+def _answer(response: type[_Response], value: RecallResult) -> _Response:
     return response(
-        hits=fitting(_hit(ranked, row) for ranked, row in value.hits),
+        hits=fit_items(_hit(ranked, row) for ranked, row in value.hits),
         model=value.model,
         dense_path=value.path,
         dense_unavailable=value.dense_unavailable,
@@ -89,7 +89,7 @@ def _model_vectors(held: ModelVectors) -> pb.ModelVectors:
         vector_count=held.count,
         active=held.model.active,
         given=origin is not None,
-        put_time=None if origin is None else time(origin.create_time),
+        put_time=None if origin is None else to_timestamp(origin.create_time),
         embeddings=[pb.Embedding(values=vector) for vector in held.vectors],
     )
 
@@ -101,7 +101,7 @@ def embedding_model(value: EmbeddingModel, *, whole: bool = True) -> pb.Embeddin
         provider=value.provider,
         dimensions=value.dimensions,
         active=value.active,
-        create_time=time(value.create_time),
+        create_time=to_timestamp(value.create_time),
         followed=bool(value.followed) and not value.active,
     )
     if whole and value.remote is not None:
@@ -131,8 +131,8 @@ def reindex(row: Record) -> pb.Reindex:
         seen_count=row["seen"],
         embedded_count=row["embedded"],
         missing_count=row["missing"],
-        create_time=time(row["create_time"]),
-        cancel_time=time(row["cancel_time"]),
+        create_time=to_timestamp(row["create_time"]),
+        cancel_time=to_timestamp(row["cancel_time"]),
         created_by=row["created_by"],
     )
 
@@ -148,10 +148,10 @@ def place_of(place: list[str] | None) -> UUID | None:
 
 
 def comparison(
-    asked: Comparison, active: EmbeddingModel, found: Iterable[Agreement], *, truncated: bool
+    asked: ComparisonRequest, active: EmbeddingModel, found: Iterable[ModelAgreement], *, truncated: bool
 ) -> pb.CompareModelsResponse:
     """Convert how far two models agree, tenant by tenant and over all."""
-    overall = Agreement()
+    overall = ModelAgreement()
     response = pb.CompareModelsResponse(
         active_model=active.model, model=asked.model, limit=asked.limit, truncated=truncated
     )
@@ -162,7 +162,7 @@ def comparison(
     return response
 
 
-def _agreement(value: Agreement) -> pb.ModelAgreement:
+def _agreement(value: ModelAgreement) -> pb.ModelAgreement:
     return pb.ModelAgreement(
         tenant_id=str(value.tenant_id or ""),
         query_count=value.queries,
@@ -176,7 +176,7 @@ def embeddings(vectors: Iterable[NDArray[np.float32]]) -> list[pb.Embedding]:
     return [pb.Embedding(values=vector.tolist()) for vector in vectors]
 
 
-def _hit(ranked: Ranked, row: Record) -> pb.Hit:
+def _hit(ranked: RankedItem, row: Record) -> pb.Hit:
     hit = pb.Hit(
         item_id=str(ranked.item_id),
         score=ranked.score,
@@ -206,7 +206,7 @@ def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:
         if (value := row[name]) is not None:
             setattr(memory, name, value)
     for name in _TIMES:
-        if (value := time(row[name])) is not None:
+        if (value := to_timestamp(row[name])) is not None:
             getattr(memory, name).CopyFrom(value)
     for name in ("data", "metadata"):
         if (text := row[name]) is not None:

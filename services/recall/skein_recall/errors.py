@@ -23,7 +23,7 @@ class ModelExists(AlreadyExists):
     reason = "MODEL_EXISTS"
 
 
-class ModelInForce(FailedPrecondition):
+class ModelActive(FailedPrecondition):
     """The model is in force; put another one in force first."""
 
     reason = "MODEL_IN_FORCE"
@@ -65,7 +65,7 @@ class ModelUnavailable(Unavailable):
         self.passing = passing
 
 
-class ModelAnswerInvalid(FailedPrecondition):
+class ModelResponseInvalid(FailedPrecondition):
     """The model's endpoint answers with something other than the vectors that it was registered for."""
 
     reason = "MODEL_ANSWER_INVALID"

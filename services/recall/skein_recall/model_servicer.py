@@ -10,24 +10,24 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
-from skein_kit.rpc.pagination import WHOLE, page_of
+from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_recall import convert as wire
-from skein_recall.errors import ModelAnswerInvalid
-from skein_recall.index.caller_vectors import Given
-from skein_recall.models.model import Draft
+from skein_recall.errors import ModelResponseInvalid
+from skein_recall.index.caller_vectors import CallerVectors
+from skein_recall.models.model import ModelDraft
 from skein_recall.models.reindex_store import Start
-from skein_recall.providers.provider import TextRefused
-from skein_recall.quality.comparison import Comparison
+from skein_recall.providers.provider import TextRejected
+from skein_recall.quality.comparison import ComparisonRequest
 
 if TYPE_CHECKING:
-    from skein_kit.outbound.fetch import Outbound
-    from skein_recall.models.model import EmbeddingModel, Registry
-    from skein_recall.providers.text_embedder import Vectors
-    from skein_recall.quality.comparison import Comparer
+    from skein_kit.outbound.fetch import SafeHttpClient
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.providers.text_embedder import TextEmbedder
+    from skein_recall.quality.comparison import ModelComparer
     from skein_recall.settings import RecallSettings
     from skein_recall.store import Store
 
@@ -41,10 +41,10 @@ class ModelParts:
     """What the RPCs about models work with."""
 
     store: Store
-    registry: Registry
-    vectors: Vectors
-    comparer: Comparer
-    outbound: Outbound
+    registry: ModelRegistry
+    vectors: TextEmbedder
+    comparer: ModelComparer
+    outbound: SafeHttpClient
     settings: RecallSettings
 
 
@@ -61,14 +61,16 @@ class ModelServicer(rpc.RecallServiceServicer):
         who = caller(context)
         whole = OPERATOR in who.permissions
         found = [wire.embedding_model(model, whole=whole) for model in models]
-        page, token = page_of(found, lambda model: model.model, request, who.tenant_id, size=request.page_size or WHOLE)
+        page, token = paginate(
+            found, lambda model: model.model, request, who.tenant_id, size=request.page_size or MAX_UNPAGED
+        )
         return pb.ListEmbeddingModelsResponse(embedding_models=page, next_page_token=token)
 
     async def RegisterEmbeddingModel(
         self, request: pb.RegisterEmbeddingModelRequest, context: Context
     ) -> pb.RegisterEmbeddingModelResponse:
-        once = Once.of(caller(context), request)
-        draft = Draft.of(request.embedding_model, self._parts.outbound)
+        once = IdempotencyKey.of(caller(context), request)
+        draft = ModelDraft.of(request.embedding_model, self._parts.outbound)
         response = await self._parts.store.models.register_model(draft, now(), once)
         self._parts.registry.forget()
         return response
@@ -77,11 +79,11 @@ class ModelServicer(rpc.RecallServiceServicer):
         who = caller(context)
         models = await self._parts.registry.models()
         model = models.named(request.model)
-        given = Given.of(request, model)
+        given = CallerVectors.of(request, model)
         made_here = [one for one in (models.active, *models.following(who.tenant())) if one.embeds and one != model]
         response = pb.PutEmbeddingResponse(model=model.model, vector_count=len(given.vectors))
         first = await self._parts.store.vectors.put_given(
-            who.tenant(), model, given, made_here, Once.of(who, request), response
+            who.tenant(), model, given, made_here, IdempotencyKey.of(who, request), response
         )
         return response if first is None else pb.PutEmbeddingResponse.FromString(first)
 
@@ -97,7 +99,7 @@ class ModelServicer(rpc.RecallServiceServicer):
             show_embeddings=request.show_embeddings,
             at=now(),
         )
-        states = pagination.fitting(wire.index_state(name, found[name]) for name in names if name in found)
+        states = pagination.fit_items(wire.index_state(name, found[name]) for name in names if name in found)
         return pb.BatchGetIndexStatesResponse(
             states=states,
             not_found=[name for name in names if name not in found],
@@ -111,7 +113,7 @@ class ModelServicer(rpc.RecallServiceServicer):
         await self._must_answer(model)
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         start = self._start(model.model, who.principal, tenant_id=tenant_id, rate=request.texts_per_second)
-        response = await self._parts.store.reindexes.start(start, Once.of(who, request))
+        response = await self._parts.store.reindexes.start(start, IdempotencyKey.of(who, request))
         self._parts.registry.forget()
         return response
 
@@ -120,7 +122,7 @@ class ModelServicer(rpc.RecallServiceServicer):
         return pb.GetReindexResponse(reindex=wire.reindex(row))
 
     async def ListReindexes(self, request: pb.ListReindexesRequest, context: Context) -> pb.ListReindexesResponse:
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         place = pagination.read_token(request.page_token, None, request)
         before = wire.place_of(place)
         rows = await self._parts.store.reindexes.list_newest(before, size + 1)
@@ -130,13 +132,13 @@ class ModelServicer(rpc.RecallServiceServicer):
         return response
 
     async def CancelReindex(self, request: pb.CancelReindexRequest, context: Context) -> pb.CancelReindexResponse:
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         response = await self._parts.store.reindexes.cancel(UUID(request.reindex_id), now(), once)
         self._parts.registry.forget()
         return response
 
     async def CompareModels(self, request: pb.CompareModelsRequest, context: Context) -> pb.CompareModelsResponse:
-        asked = Comparison.of(request)
+        asked = ComparisonRequest.of(request)
         seconds = context.time_remaining() * _SHARE_OF_TIME
         active, found, truncated = await self._parts.comparer.compare(asked, seconds)
         return wire.comparison(asked, active, found, truncated=truncated)
@@ -145,14 +147,14 @@ class ModelServicer(rpc.RecallServiceServicer):
         who = caller(context)
         follow = self._start(request.model, who.principal, keeps_rate=True)
         response = await self._parts.store.models.set_active_model(
-            request.model, force=request.force, follow=follow, at=follow.at, once=Once.of(who, request)
+            request.model, force=request.force, follow=follow, at=follow.at, once=IdempotencyKey.of(who, request)
         )
         self._parts.registry.forget()
         return response
 
     async def DropModel(self, request: pb.DropModelRequest, context: Context) -> pb.DropModelResponse:
         left_before = now() - timedelta(seconds=self._parts.settings.settle_seconds)
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         response = await self._parts.store.models.drop_model(request.model, left_before=left_before, once=once)
         self._parts.registry.forget()
         return response
@@ -177,5 +179,5 @@ class ModelServicer(rpc.RecallServiceServicer):
             return
         try:
             await self._parts.vectors.of_texts(model, [_FIRST_TEXT])
-        except TextRefused as refused:
-            raise ModelAnswerInvalid(model=model.model, what=str(refused)) from None
+        except TextRejected as refused:
+            raise ModelResponseInvalid(model=model.model, what=str(refused)) from None

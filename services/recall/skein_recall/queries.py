@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from skein_kit.database.named_queries import Queries, beside
+from skein_kit.database.named_queries import Queries, left_join
 
 QUERIES = Queries.of("skein_recall")
 # The first of what is found is read in the same round trip, as far as it is memories.
-LISTED_READ = beside(
+LISTED_READ = left_join(
     QUERIES["nearest_listed"],
     QUERIES["get_memories"],
     on="other.memory_id = found.item_id AND found.chunk = 0 AND NOT found.is_new",
@@ -14,7 +14,7 @@ LISTED_READ = beside(
     memory_ids="ARRAY(SELECT found.item_id FROM found WHERE found.kind = 'memory' "
     "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
 )
-NEAREST_READ = beside(
+NEAREST_READ = left_join(
     QUERIES["nearest"],
     QUERIES["get_memories"],
     # A long memory may have many chunks among them: it stands beside the nearest one.

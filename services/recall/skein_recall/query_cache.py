@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REMEMBERED = 1024
 
 
-class Remembered:
+class QueryCache:
     """Vectors by a digest of the question and its scope: no text is kept."""
 
     def __init__(self, *, most: int = REMEMBERED) -> None:

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.admission.adaptive_limit import DELAYS
-from skein_kit.background import alongside
-from skein_kit.host.process import Host, Service, Servicers
-from skein_kit.outbound.fetch import Outbound, OutboundSettings
-from skein_kit.policies.store import policies_of
+from skein_kit.background import background_tasks
+from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
+from skein_kit.policies.store import shared_policy_cache
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
-from skein_recall.embedded_model.embedder import Embedder
-from skein_recall.erasure.watcher import ErasureWatch
-from skein_recall.index.embedding_queue import Deferred
+from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.erasure.watcher import ErasureWatcher
+from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
 from skein_recall.index.reindexer import Reindexer
 from skein_recall.model_servicer import ModelParts
-from skein_recall.models.model import Registry
-from skein_recall.providers.api_keys import Keys
-from skein_recall.providers.embedded import Embedded
-from skein_recall.providers.selection import Providers
-from skein_recall.providers.text_embedder import Vectors, observe_batch
-from skein_recall.quality.comparison import Comparer
-from skein_recall.quality.recent_queries import Recent
+from skein_recall.models.model import ModelRegistry
+from skein_recall.providers.api_keys import ApiKeys
+from skein_recall.providers.embedded import EmbeddedProvider
+from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.text_embedder import TextEmbedder, observe_batch
+from skein_recall.quality.comparison import ModelComparer
+from skein_recall.quality.recent_queries import RecentQueries
 from skein_recall.quality.sampler import Sampler
-from skein_recall.search.searcher import Searcher
+from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.similar import SimilarItems
 from skein_recall.servicers import IndexServicer, RecallServicer
 from skein_recall.settings import RecallSettings
 from skein_recall.store import Store, prepare_connection
-from skein_recall.vector_cache.cache import Held
+from skein_recall.vector_cache.cache import VectorCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,34 +45,34 @@ def _waited(seconds: float) -> None:
 
 
 @asynccontextmanager
-async def start(host: Host) -> AsyncIterator[Servicers]:
+async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Load the model, open the pool, put the servicers on both."""
     settings = RecallSettings.read(host.environment)
-    servicers = Servicers()
+    servicers = ServicerRegistry()
     loaded = await asyncio.to_thread(
-        Embedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_waited
+        LocalEmbedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_waited
     )
     async with (
         loaded as embedder,
         host.database("recall", servicers, init=prepare_connection) as database,
-        AccessLog(database, policies_of(database), counts_uses=True).open() as access_log,
+        AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
         store = Store(database)
-        registry = Registry(store.models.list_models, seconds=settings.models_seconds)
-        outbound = Outbound.of(OutboundSettings.read(host.environment))
-        providers = Providers(Embedded(embedder), outbound, Keys.read(host.environment))
-        vectors = Vectors(providers, query_seconds=settings.embed_timeout_seconds)
-        recent = Recent()
+        registry = ModelRegistry(store.models.list_models, seconds=settings.models_seconds)
+        outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
+        providers = ProviderRegistry(EmbeddedProvider(embedder), outbound, ApiKeys.read(host.environment))
+        vectors = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
+        recent = RecentQueries()
         sampler = Sampler(store, share=settings.sample_share)
         indexer = Indexer(store.index, store.vectors, registry, vectors)
-        deferred = Deferred(indexer.index)
+        deferred = EmbeddingQueue(indexer.index)
         EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth + deferred.depth)
-        held = Held(
+        held = VectorCache(
             store.holding,
             most_bytes=settings.held_megabytes * 1_000_000,
             least_chunks=settings.held_least_chunks,
         )
-        searcher = Searcher(
+        searcher = RecallSearcher(
             store, registry, vectors, sampler, deferred, held, wait_seconds=settings.vectors_wait_seconds
         )
         reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
@@ -80,15 +80,15 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             store=store,
             registry=registry,
             vectors=vectors,
-            comparer=Comparer(store, registry, vectors, recent),
+            comparer=ModelComparer(store, registry, vectors, recent),
             outbound=outbound,
             settings=settings,
         )
         servicer = RecallServicer(searcher, SimilarItems(store, registry, deferred, searcher), recent, parts)
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
         servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, deferred, reindexer, store))
-        erasures = ErasureWatch(store.erasures, [held, vectors, recent, sampler])
-        async with alongside(sampler=sampler.run, deferred=deferred.run, held=held.run, erasures=erasures.run):
+        erasures = ErasureWatcher(store.erasures, [held, vectors, recent, sampler])
+        async with background_tasks(sampler=sampler.run, deferred=deferred.run, held=held.run, erasures=erasures.run):
             yield servicers
 
 

@@ -10,22 +10,22 @@ from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.ids import time_of
+from skein_kit.ids import id_time
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall import convert as wire
 from skein_recall.model_servicer import ModelServicer
-from skein_recall.providers.provider import TextRefused
-from skein_recall.providers.text_embedder import Item
-from skein_recall.query.model import Question
+from skein_recall.providers.provider import TextRejected
+from skein_recall.providers.text_embedder import IndexItem
+from skein_recall.query.model import Query
 
 if TYPE_CHECKING:
-    from skein_recall.index.embedding_queue import Deferred
+    from skein_recall.index.embedding_queue import EmbeddingQueue
     from skein_recall.index.indexer import Backlog, Indexer
     from skein_recall.index.reindexer import Reindexer
     from skein_recall.model_servicer import ModelParts
-    from skein_recall.quality.recent_queries import Recent
-    from skein_recall.search.searcher import Searcher
+    from skein_recall.quality.recent_queries import RecentQueries
+    from skein_recall.search.searcher import RecallSearcher
     from skein_recall.search.similar import SimilarItems
     from skein_recall.store import Store
 
@@ -40,14 +40,16 @@ MAX_EMBED_CHARACTERS = 200_000
 class RecallServicer(ModelServicer):
     """Recall, vectors of texts, and the registry of models."""
 
-    def __init__(self, searcher: Searcher, similar_items: SimilarItems, recent: Recent, parts: ModelParts) -> None:
+    def __init__(
+        self, searcher: RecallSearcher, similar_items: SimilarItems, recent: RecentQueries, parts: ModelParts
+    ) -> None:
         super().__init__(parts)
         self._searcher = searcher
         self._similar_items = similar_items
         self._recent = recent
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
-        question = Question.of(request)
+        question = Query.of(request)
         seconds = context.time_remaining()
         tenant_id = caller(context).tenant()
         self._recent.note(tenant_id, question.text)
@@ -63,7 +65,7 @@ class RecallServicer(ModelServicer):
         model = await self._parts.registry.active()
         try:
             made = await self._parts.vectors.of_texts(model, request.texts)
-        except TextRefused:
+        except TextRejected:
             what = "hold something that the model's endpoint does not take"
             raise FieldInvalid(violations=[("texts", what)]) from None
         return pb.EmbedTextResponse(model=model.model, embeddings=wire.embeddings(made))
@@ -72,14 +74,14 @@ class RecallServicer(ModelServicer):
 class IndexServicer(rpc.IndexServiceServicer):
     """What memory, session and the worker ask of the index."""
 
-    def __init__(self, indexer: Indexer, deferred: Deferred, reindexer: Reindexer, store: Store) -> None:
+    def __init__(self, indexer: Indexer, deferred: EmbeddingQueue, reindexer: Reindexer, store: Store) -> None:
         self._indexer = indexer
         self._deferred = deferred
         self._reindexer = reindexer
         self._store = store
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
-        items = [Item(UUID(item.item_id), item.revision, item.text) for item in request.items]
+        items = [IndexItem(UUID(item.item_id), item.revision, item.text) for item in request.items]
         tenant_id = caller(context).tenant()
         if request.deferred:
             # Without room, the worker finds them in its backlog.
@@ -98,7 +100,7 @@ class IndexServicer(rpc.IndexServiceServicer):
     async def ListDueReindexes(
         self, request: pb.ListDueReindexesRequest, context: Context
     ) -> pb.ListDueReindexesResponse:
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         after = wire.place_of(pagination.read_token(request.page_token, None, request)) or NO_TENANT
         found = await self._store.reindexes.list_due_tenants(after, size + 1)
         response = pb.ListDueReindexesResponse(tenant_ids=map(str, found[:size]))
@@ -122,5 +124,5 @@ def _backlog(found: Backlog) -> pb.IndexBacklogResponse:
         more=found.more,
         active=found.active,
         pending_count=found.waiting,
-        oldest_pending_time=None if found.oldest is None else time(time_of(found.oldest)),
+        oldest_pending_time=None if found.oldest is None else to_timestamp(id_time(found.oldest)),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.database.tenant_purge import purge
-from skein_kit.search_text.vector_columns import of_table
+from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.search_text.vector_columns import for_table
 from skein_kit.search_text.vector_columns import prepare_connection as take_vectors
 from skein_recall.erasure.store import ErasureStore
 from skein_recall.index.state_store import IndexStateStore
@@ -14,8 +14,8 @@ from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.reindex_store import ReindexStore
 from skein_recall.models.store import ModelStore
 from skein_recall.queries import QUERIES
-from skein_recall.query.store import Reading
-from skein_recall.vector_cache.store import HoldingStore
+from skein_recall.query.store import QueryTransaction
+from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
 
 __all__ = [
-    "HoldingStore",
     "IndexStore",
     "ModelStore",
-    "Reading",
+    "QueryTransaction",
     "ReindexStore",
     "Store",
+    "VectorCacheStore",
     "VectorStore",
     "prepare_connection",
 ]
@@ -63,7 +63,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.holding = HoldingStore(database)
+        self.holding = VectorCacheStore(database)
         self.index = IndexStore(database)
         self.models = ModelStore(database)
         self.reindexes = ReindexStore(database)
@@ -71,13 +71,13 @@ class Store:
         self.vectors = VectorStore(database)
         self.erasures = ErasureStore(database)
 
-    def reading(self, tenant_id: UUID, *, filtered: bool) -> Reading:
+    def reading(self, tenant_id: UUID, *, filtered: bool) -> QueryTransaction:
         """Return a transaction to find and read items, which begins and ends with the block that it is used for.
 
         Which index serves a filter depends on its values; `filtered` says that those statements come first.
         """
         transaction = self._database.tenant(tenant_id, plans_again=filtered, reads=True)
-        return Reading(transaction, tenant_id, plans_again=filtered)
+        return QueryTransaction(transaction, tenant_id, plans_again=filtered)
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove some of what is left of a deleted tenant, the vectors of every registered model first.
@@ -86,6 +86,6 @@ class Store:
         """
         models = await self.models.list_models()
         tables = {
-            f"recall.{model.table_name}": of_table(QUERIES["purge_vectors"], model.table_name) for model in models
+            f"recall.{model.table_name}": for_table(QUERIES["purge_vectors"], model.table_name) for model in models
         }
-        return await purge(self._database, tenant_id, {**tables, **_PURGED}, limit)
+        return await purge_tenant_rows(self._database, tenant_id, {**tables, **_PURGED}, limit)

@@ -33,7 +33,7 @@ class SessionIdle(SessionEnded):
     """Nobody spoke in the session for longer than the tenant's policy allows, so it has ended."""
 
 
-class SessionArchived(FailedPrecondition):
+class SessionHidden(FailedPrecondition):
     """The session is archived: bring it back with UnarchiveSession first."""
 
     reason = "SESSION_ARCHIVED"
@@ -63,13 +63,13 @@ class ItemsFull(FailedPrecondition):
     reason = "SESSION_ITEMS_FULL"
 
 
-class SessionStored(FailedPrecondition):
+class SessionArchived(FailedPrecondition):
     """The session's messages lie in cold storage: bring them back with RestoreSession first."""
 
     reason = "SESSION_STORED"
 
 
-class SessionNotArchived(FailedPrecondition):
+class SessionNotHidden(FailedPrecondition):
     """The session is not archived: only what is put away can be stored."""
 
     reason = "SESSION_NOT_ARCHIVED"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 _QUERIES = Queries.of("skein_session")
 
 
-class SessionRequests(Requests):
+class SessionIdempotencyStore(IdempotencyStore):
     """The stored answers of the session service."""
 
     def __init__(self) -> None:
         """Use the service's own table."""
         super().__init__("session")
 
-    async def answer(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
+    async def answer(self, tx: Transaction, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
         """Keep the answer of a claimed request, and the session that it is about."""
         if not once.request_id:
             return
@@ -36,11 +36,11 @@ class SessionRequests(Requests):
             method=once.method,
             request_id=once.request_id,
             response=response.SerializeToString(),
-            session_id=session_of(response),
+            session_id=session_id_of_response(response),
         )
 
 
-def session_of(response: Message) -> str | None:
+def session_id_of_response(response: Message) -> str | None:
     """Return the session that an answer shows something of; an answer about several is not kept."""
     for field, value in response.ListFields():
         if field.message_type is None or "session_id" not in field.message_type.fields_by_name:

@@ -9,27 +9,27 @@ from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.calls.call import Context, caller
-from skein_kit.database.tenant_purge import purge
+from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import Once, Requests
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.ids import now
-from skein_kit.rpc.row_times import RowTimes, must_keep_times
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.row_times import ImportTimes, require_keep_times
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_session.agent_states.rpc import StateRpcs
 from skein_session.maintenance import tenant_tables
-from skein_session.messages.model import Batch, Correction
+from skein_session.messages.model import MessageBatch, MessageChange
 from skein_session.sessions.model import Change, Draft
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database
     from skein_session.agent_states.store import StateStore
-    from skein_session.cold_storage.store import ArchiveStore
+    from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.parts import Parts
     from skein_session.sessions.idle_store import IdleStore
-    from skein_session.sessions.participants import InheritanceStore
+    from skein_session.sessions.participants import ParticipantStore
 
 _DEFAULT_MONTHS_AHEAD = 3
 _DEFAULT_IDLE = 500
@@ -57,9 +57,9 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
         who, at = caller(context), now()
         times = None
         if request.keep_times:
-            times = RowTimes.of(request.session, who, at, keep_times=True)
+            times = ImportTimes.of(request.session, who, at, keep_times=True)
         draft = Draft.of(request.session, at=at, agent_id=who.agent_id, times=times)
-        return await self._sessions.create(who, Once.of(who, request), draft, at)
+        return await self._sessions.create(who, IdempotencyKey.of(who, request), draft, at)
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
         session = await self._sessions.get(caller(context).tenant(), request.session_id)
@@ -70,36 +70,36 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
 
     async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
         who = caller(context)
-        return await self._sessions.update(who, Once.of(who, request), Change.of(request), now())
+        return await self._sessions.update(who, IdempotencyKey.of(who, request), Change.of(request), now())
 
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
         who = caller(context)
         if request.keep_times:
-            must_keep_times(who)
-        return await self._sessions.end(who.tenant(), Once.of(who, request), request, now())
+            require_keep_times(who)
+        return await self._sessions.end(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
         who = caller(context)
         if request.keep_times:
-            must_keep_times(who)
-        return await self._sessions.archive(who.tenant(), Once.of(who, request), request, now())
+            require_keep_times(who)
+        return await self._sessions.archive(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def UnarchiveSession(
         self, request: pb.UnarchiveSessionRequest, context: Context
     ) -> pb.UnarchiveSessionResponse:
         who = caller(context)
-        return await self._sessions.unarchive(who.tenant(), Once.of(who, request), request, now())
+        return await self._sessions.unarchive(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         who = caller(context)
-        return await self._sessions.delete(who.tenant(), Once.of(who, request), request.session_id, now())
+        return await self._sessions.delete(who.tenant(), IdempotencyKey.of(who, request), request.session_id, now())
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
         who = caller(context)
         if request.keep_times:
-            must_keep_times(who)
-        once = Once.of(who, request)
-        batch = Batch.of(
+            require_keep_times(who)
+        once = IdempotencyKey.of(who, request)
+        batch = MessageBatch.of(
             request,
             at=now(),
             by=who.principal,
@@ -145,13 +145,13 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
         self, request: pb.SummarizeSessionRequest, context: Context
     ) -> pb.SummarizeSessionResponse:
         who = caller(context)
-        once, remaining = Once.of(who, request), context.time_remaining()
+        once, remaining = IdempotencyKey.of(who, request), context.time_remaining()
         return await self._summarizer.summarize(who, once, request, at=now(), remaining=remaining)
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
         who = caller(context)
-        correction = Correction.of(request, max_content=self._settings.max_content_characters)
-        corrected = await self._messages.update(who, Once.of(who, request), correction, now())
+        correction = MessageChange.of(request, max_content=self._settings.max_content_characters)
+        corrected = await self._messages.update(who, IdempotencyKey.of(who, request), correction, now())
         response = corrected.response
         if corrected.document is not None:
             pending = await self._embeddings.make([corrected.document], remaining=context.time_remaining())
@@ -170,14 +170,14 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
         self, request: archives_pb2.StoreSessionRequest, context: Context
     ) -> archives_pb2.StoreSessionResponse:
         who = caller(context)
-        return await self._archives.store(who.tenant(), Once.of(who, request), request.session_id, now())
+        return await self._archives.store(who.tenant(), IdempotencyKey.of(who, request), request.session_id, now())
 
     async def RestoreSession(
         self, request: archives_pb2.RestoreSessionRequest, context: Context
     ) -> archives_pb2.RestoreSessionResponse:
         who = caller(context)
         response, documents = await self._archives.restore(
-            who.tenant(), Once.of(who, request), request.session_id, now()
+            who.tenant(), IdempotencyKey.of(who, request), request.session_id, now()
         )
         await self._embeddings.make(documents, remaining=context.time_remaining())
         return response
@@ -189,21 +189,21 @@ class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
 
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
         who = caller(context)
-        return await self._messages.delete(who.tenant(), Once.of(who, request), request.message_id)
+        return await self._messages.delete(who.tenant(), IdempotencyKey.of(who, request), request.message_id)
 
 
-class UpkeepServicer(rpc.UpkeepServiceServicer):
+class SessionInternalServicer(rpc.UpkeepServiceServicer):
     """UpkeepService, for the worker."""
 
     def __init__(
         self,
         database: Database,
-        requests: Requests,
-        months: Months,
+        requests: IdempotencyStore,
+        months: MonthlyPartitions,
         idle: IdleStore,
         states: StateStore,
-        archives: ArchiveStore,
-        inheritance: InheritanceStore,
+        archives: ColdStorageStore,
+        inheritance: ParticipantStore,
     ) -> None:
         self._database = database
         self._inheritance = inheritance
@@ -218,7 +218,7 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
     ) -> pb.EnsurePartitionsResponse:
         ahead = request.months_ahead or _DEFAULT_MONTHS_AHEAD
         made, horizon = await self._months.ensure_ahead(now(), ahead)
-        return pb.EnsurePartitionsResponse(created_count=made, horizon_time=time(horizon))
+        return pb.EnsurePartitionsResponse(created_count=made, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id = caller(context).tenant()
@@ -250,7 +250,9 @@ class UpkeepServicer(rpc.UpkeepServiceServicer):
         return archives_pb2.StoreArchivedResponse(stored_count=stored, more=more)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        counts, more = await purge(self._database, caller(context).tenant(), tenant_tables.TABLES, request.limit)
+        counts, more = await purge_tenant_rows(
+            self._database, caller(context).tenant(), tenant_tables.TENANT_TABLES, request.limit
+        )
         # Each time, for a call that was cut off may have written one meanwhile.
         await self._archives.delete_files(caller(context).tenant())
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

@@ -36,8 +36,8 @@ def organization(row: asyncpg.Record) -> pb.Organization:
         display_name=row["display_name"],
         slug=row["slug"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         **fields(metadata=row["metadata"]),
     )
 
@@ -49,8 +49,8 @@ def tenant(row: asyncpg.Record) -> pb.Tenant:
         display_name=row["display_name"],
         slug=row["slug"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         # Only what was read for an account says what the account is there.
         role=role(row.get("role")),
         **fields(metadata=row["metadata"]),
@@ -68,11 +68,11 @@ def agent(row: asyncpg.Record) -> pb.Agent:
         mcp_servers=row["mcp_servers"],
         message_ids=row["message_ids"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
-        delete_time=well_known_types.time(row["delete_time"]),
+        delete_time=well_known_types.to_timestamp(row["delete_time"]),
         **fields(
             metadata=row["metadata"],
             llm_config=row["llm_config"],
@@ -98,13 +98,13 @@ def member(row: asyncpg.Record) -> members_pb2.Member:
         email=row["email"],
         display_name=row["display_name"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         created_by=row["created_by"],
     )
 
 
-def standing(row: asyncpg.Record | None) -> members_pb2.GetStandingResponse:
+def membership(row: asyncpg.Record | None) -> members_pb2.GetStandingResponse:
     """Convert what is known of a tenant and an account in it; None: there is no such tenant."""
     if row is None:
         return members_pb2.GetStandingResponse()
@@ -117,8 +117,8 @@ def invitation(row: asyncpg.Record) -> members_pb2.Invitation:
         invitation_id=str(row["invitation_id"]),
         email=row["email"],
         role=role(row["role"]),
-        create_time=well_known_types.time(row["create_time"]),
-        expire_time=well_known_types.time(row["expire_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        expire_time=well_known_types.to_timestamp(row["expire_time"]),
         created_by=row["created_by"],
     )
 
@@ -128,9 +128,9 @@ def deletion(row: asyncpg.Record) -> members_pb2.Deletion:
         tenant_id=str(row["tenant_id"]),
         organization_id=str(row["organization_id"]),
         state=f"DELETION_STATE_{row['state'].upper()}",
-        create_time=well_known_types.time(row["create_time"]),
-        purge_time=well_known_types.time(row["purge_time"]),
-        finish_time=well_known_types.time(row["finish_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        purge_time=well_known_types.to_timestamp(row["purge_time"]),
+        finish_time=well_known_types.to_timestamp(row["finish_time"]),
         created_by=row["created_by"],
         deleted_counts=json.loads(row["deleted_counts"]),
         stage=row["stage"],
@@ -145,11 +145,11 @@ def subject(row: asyncpg.Record) -> subjects_pb2.Subject:
         timezone=row["timezone"],
         account_id=str(row["account_id"] or ""),
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
-        delete_time=well_known_types.time(row["delete_time"]),
+        delete_time=well_known_types.to_timestamp(row["delete_time"]),
         **fields(profile=row["profile"], preferences=row["preferences"]),
     )
 
@@ -163,11 +163,11 @@ def tool(row: asyncpg.Record) -> subjects_pb2.Tool:
         source_code=row["source_code"],
         tags=row["tags"],
         revision=row["revision"],
-        create_time=well_known_types.time(row["create_time"]),
-        update_time=well_known_types.time(row["update_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        update_time=well_known_types.to_timestamp(row["update_time"]),
         created_by=row["created_by"],
         updated_by=row["updated_by"],
-        delete_time=well_known_types.time(row["delete_time"]),
+        delete_time=well_known_types.to_timestamp(row["delete_time"]),
         **fields(json_schema=row["json_schema"], metadata=row["metadata"]),
     )
 
@@ -181,7 +181,7 @@ def policy(row: asyncpg.Record | None) -> subjects_pb2.Policy:
     return subjects_pb2.Policy(
         importance_formula=formula,
         recall_weights=weights,
-        update_time=well_known_types.time(said.pop("update_time", None)),
+        update_time=well_known_types.to_timestamp(said.pop("update_time", None)),
         **said,
     )
 
@@ -190,7 +190,7 @@ def quota(rows: Sequence[asyncpg.Record]) -> limits_pb2.Quota:
     """Convert the limits that were set, one row each; taking one away leaves a row without a limit."""
     return limits_pb2.Quota(
         revision=max((row["revision"] for row in rows), default=0),
-        update_time=well_known_types.time(max((row["update_time"] for row in rows), default=None)),
+        update_time=well_known_types.to_timestamp(max((row["update_time"] for row in rows), default=None)),
         **{row["kind"]: row["most"] for row in rows if row["most"] is not None},
     )
 
@@ -206,14 +206,14 @@ def organization_usage(rows: Sequence[asyncpg.Record], limits: Mapping[str, int]
     return limits_pb2.GetUsageResponse(
         usage=[
             limits_pb2.Usage(kind=kind, used=used.get(kind, 0), limit=limits.get(kind))
-            for kind in (quotas.TENANTS, *quotas.COUNTED)
+            for kind in (quotas.TENANTS, *quotas.COUNTED_KINDS)
         ],
-        collect_time=well_known_types.time(min((row["collect_time"] for row in rows), default=None)),
+        collect_time=well_known_types.to_timestamp(min((row["collect_time"] for row in rows), default=None)),
     )
 
 
-def lease(
-    tenants: quotas.Granted, callers: quotas.Granted, of_tenant: quotas.Allowance, of_caller: quotas.Allowance
+def rate_lease(
+    tenants: quotas.RateLease, callers: quotas.RateLease, of_tenant: quotas.RateLimit, of_caller: quotas.RateLimit
 ) -> limits_pb2.LeaseRequestsResponse:
     """Convert what was granted; of two limits that are exhausted the one that holds longer is named."""
     short = max(tenants, callers, key=lambda one: one.after)
@@ -228,7 +228,7 @@ def lease(
     )
 
 
-def everything(request: limits_pb2.LeaseRequestsRequest) -> limits_pb2.LeaseRequestsResponse:
+def unlimited_lease(request: limits_pb2.LeaseRequestsRequest) -> limits_pb2.LeaseRequestsResponse:
     """Grant what is asked, to those who are not limited."""
     return limits_pb2.LeaseRequestsResponse(
         tenant_count=request.tenant_count,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skein_tenancy.agents.store import AgentStore
     from skein_tenancy.deletions.store import DeletionStore
-    from skein_tenancy.invitations.sender import Inviting
+    from skein_tenancy.invitations.sender import InvitationSender
     from skein_tenancy.invitations.store import InvitationStore
-    from skein_tenancy.members.accounts import Accounts
+    from skein_tenancy.members.accounts import AccountClient
     from skein_tenancy.members.store import MemberStore
     from skein_tenancy.policies.store import PolicyStore
     from skein_tenancy.quotas.store import QuotaStore
@@ -25,7 +25,7 @@ class Parts:
     """The parts of a running tenancy service."""
 
     settings: TenancySettings
-    accounts: Accounts
+    accounts: AccountClient
     directory: DirectoryStore
     deletions: DeletionStore
     agents: AgentStore
@@ -35,4 +35,4 @@ class Parts:
     policies: PolicyStore
     members: MemberStore
     invitations: InvitationStore
-    inviting: Inviting
+    inviting: InvitationSender

@@ -20,7 +20,7 @@ class Rpcs:
         self._parts = parts
 
 
-def id_before(place: list[str] | None) -> UUID | None:
+def id_from_page_token(place: list[str] | None) -> UUID | None:
     """Read the place of a page of a list by ids: the last one of the page before, or None."""
     if place is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from skein_kit.settings import Settings
-from skein_tenancy.quotas.model import Defaults
+from skein_tenancy.quotas.model import DefaultRateLimits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class TenancySettings(Settings):
     # Seconds between the deletion of a tenant and the removal of its rows; only operators may ask for less.
     delete_grace_seconds: int = 604800
 
-    def rates(self) -> Defaults:
+    def rates(self) -> DefaultRateLimits:
         """Return the allowances that hold where no quota says otherwise."""
-        return Defaults(
+        return DefaultRateLimits(
             tenant_rate=self.tenant_requests_per_second,
             tenant_burst=self.tenant_request_burst,
             caller_rate=self.caller_requests_per_second,

@@ -13,21 +13,21 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import archives_pb2, session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_kit.background import alongside
+from skein_kit.background import background_tasks
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
-from skein_kit.host.process import Host, Service, Servicers
-from skein_worker.canary.isolation_check import CANARY, Looking
+from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_worker.canary.isolation_check import CANARY, IsolationCheck
 from skein_worker.canary.isolation_check import STANDING as CANARY_STANDING
-from skein_worker.job_queue.job_queue import Queue
+from skein_worker.job_queue.job_queue import JobQueue
 from skein_worker.job_queue.store import Store
 from skein_worker.measure import newest_backup
-from skein_worker.measure.measurements import Measuring, Tally, put_webhooks
+from skein_worker.measure.measurements import ServerMeasurements, WaitingCounts, set_webhook_metrics
 from skein_worker.rounds import reindex, tenant_deletion
 from skein_worker.rounds.jobs import STANDING, Clients, Jobs
-from skein_worker.rounds.tenant_rounds import Rounds, Task
+from skein_worker.rounds.tenant_rounds import Round, TenantRounds
 from skein_worker.settings import WorkerSettings, check
-from skein_worker.system_identity import System
+from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -37,7 +37,7 @@ _WEBHOOK_TURN_SECONDS = 60.0
 
 
 @asynccontextmanager
-async def start(host: Host) -> AsyncIterator[Servicers]:
+async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the pool and the queue, and do jobs meanwhile. The worker has no RPCs of its own."""
     settings = WorkerSettings.read(host.environment)
     check(host.settings)
@@ -49,21 +49,21 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         memory=memory_pb2_grpc.UpkeepServiceStub(host.channel("memory")),
         session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
     )
-    queue = Queue(
+    queue = JobQueue(
         # It listens, and a PgBouncer in transaction mode passes on no notification.
         host.settings.database_direct_url or host.settings.database_url,
         poll_seconds=settings.backlog_seconds,
         silence_seconds=settings.silence_seconds,
         stop_seconds=settings.stop_seconds,
     )
-    servicers = Servicers()
+    servicers = ServicerRegistry()
     servicers.ready_checks.append(queue.is_connected)
     async with host.database("worker", servicers) as database:
-        system = System(clients.auth, key=host.settings.system_key)
+        system = SystemIdentity(clients.auth, key=host.settings.system_key)
         store = Store(database)
         jobs = Jobs(clients, system, store, settings, queue.add)
-        measuring = Measuring(store, seconds=settings.measure_seconds)
-        deletions = tenant_deletion.Deletions(
+        measuring = ServerMeasurements(store, seconds=settings.measure_seconds)
+        deletions = tenant_deletion.TenantDeletionJob(
             tenant_deletion.Clients(
                 session=clients.session,
                 memory=clients.memory,
@@ -74,10 +74,10 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
             system,
             seconds=settings.deletion_seconds,
         )
-        rounds = Rounds(jobs, system, _tasks(clients, settings))
+        rounds = TenantRounds(jobs, system, _tasks(clients, settings))
         reindexes = reindex.Reindexing(clients.index, system, settings)
         seconds = CanarySettings.read(host.environment).canary_seconds
-        looking = Looking(
+        looking = IsolationCheck(
             host.channel("gateway"), auth_pb2_grpc.AuthServiceStub(host.channel("auth")), system, seconds=seconds
         )
         works = {
@@ -95,13 +95,13 @@ async def start(host: Host) -> AsyncIterator[Servicers]:
         backup_dir = BackupSettings.read(host.environment).backup_dir
         if backup_dir is not None:
             lasting["backups"] = lambda: newest_backup.keep(backup_dir, settings.measure_seconds)
-        async with alongside(**lasting), queue.running(works, standing=standing):
+        async with background_tasks(**lasting), queue.running(works, standing=standing):
             yield servicers
 
 
-def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
+def _tasks(clients: Clients, settings: WorkerSettings) -> list[Round]:
     memory = clients.memory
-    due = Tally()
+    due = WaitingCounts()
 
     def note_webhooks(tenant_id: str, response: memory_pb2.DeliverWebhooksResponse) -> None:
         oldest = response.oldest_due_time.ToMilliseconds() / 1000
@@ -109,10 +109,10 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
 
     def end_webhooks(tenant_ids: Collection[str], pause: float) -> None:
         due.keep(tenant_ids)
-        put_webhooks(due, pause=pause)
+        set_webhook_metrics(due, pause=pause)
 
     return [
-        Task(
+        Round(
             name="webhooks",
             seconds=settings.webhook_seconds,
             # Memory goes on with what receivers have not answered yet: no tenant's receivers hold up another's.
@@ -127,19 +127,19 @@ def _tasks(clients: Clients, settings: WorkerSettings) -> list[Task]:
             note=note_webhooks,
             end=end_webhooks,
         ),
-        Task(
+        Round(
             name="decay",
             seconds=settings.decay_seconds,
             calls=[lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest())],
         ),
-        Task(
+        Round(
             name="snapshots",
             seconds=settings.snapshot_seconds,
             calls=[lambda: memory.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest())],
             priority=2,
             rest_seconds=settings.rest_seconds,
         ),
-        Task(
+        Round(
             name="lifecycle",
             seconds=settings.lifecycle_seconds,
             calls=[

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.call import Call, as_current_call
 from skein_kit.clock import CLOCK
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MOST_SECONDS = 40.0
 _MAX_CACHED_TOKENS = 10_000
 
 
-class System:
+class SystemIdentity:
     """Lends the system's identity to calls. Tokens live a minute; each is used until shortly before its end."""
 
     def __init__(self, auth: rpc.IdentityServiceAsyncStub, *, key: str) -> None:
@@ -41,7 +41,7 @@ class System:
         """
         loop = asyncio.get_running_loop()
         call = Call(path="worker", metadata={}, deadline=loop.time() + seconds, peer="worker")
-        with working_for(call):
+        with as_current_call(call):
             call.token = await self._token(tenant_id, closed=closed)
             yield
 

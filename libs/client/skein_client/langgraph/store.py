@@ -21,7 +21,7 @@ from langgraph.store.base import (
 
 from skein_client import sync
 from skein_client.client import Client
-from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, Connection, NotOpen
+from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.errors import SkeinError
 from skein_client.langgraph.places import Root
 from skein_client.langgraph.plans import Call, Plan, Planner, together
@@ -122,7 +122,7 @@ class SkeinStore(BaseStore):
             return _run(self._planned(list(ops)), self._blocking)
         if self._awaiting is None or self._loop is None:
             message = "The store is not open: use it inside `with SkeinStore(...) as store:`, or `async with`."
-            raise NotOpen(message)
+            raise ClientClosed(message)
         if _is_running(self._loop):
             message = "This would block the event loop that it waits for: await store.aget, aput, asearch instead."
             raise asyncio.InvalidStateError(message)

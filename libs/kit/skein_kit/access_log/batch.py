@@ -5,15 +5,15 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import Queries, in_groups, spelled_out_rows
-from skein_kit.ids import following_ids, now
+from skein_kit.database.named_queries import Queries, grouped_insert, inline_rows
+from skein_kit.ids import now, sequential_id_texts
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Sequence
     from uuid import UUID
 
-    from skein_kit.access_log.event import Access
+    from skein_kit.access_log.event import AccessEvent
     from skein_kit.database.named_queries import Query
 
 _QUERIES = Queries.of("skein_kit")
@@ -29,12 +29,12 @@ _ROWS_AT_ONCE = 160
 _USES_AT_ONCE = 500
 
 
-def inserts(tenant_id: UUID, accesses: Sequence[Access]) -> Iterator[tuple[Query, dict[str, object]]]:
+def insert_statements(tenant_id: UUID, accesses: Sequence[AccessEvent]) -> Iterator[tuple[Query, dict[str, object]]]:
     """Yield the statements, with their values, that record what one tenant's calls touched."""
     groups: dict[int, list[list[object]]] = {}
     for access in accesses:
         shared, places = _shared(access), access.places
-        ids, start = following_ids(access.create_time, len(places)), 0
+        ids, start = sequential_id_texts(access.create_time, len(places)), 0
         while start < len(places):
             size = _at_once(len(places) - start)
             own = [value for at in range(start, start + size) for value in (ids[at], places[at])]
@@ -45,19 +45,19 @@ def inserts(tenant_id: UUID, accesses: Sequence[Access]) -> Iterator[tuple[Query
         while start < len(found):
             count = next(count for count in _GROUPS if count <= len(found) - start and count * size <= _most(size))
             values = [value for group in found[start : start + count] for value in group]
-            query = in_groups(_INSERT, _OWN, count, size)
+            query = grouped_insert(_INSERT, _OWN, count, size)
             yield query, dict(zip(query.parameters, (tenant_id, *values), strict=True))
             start += count
 
 
-def counts(tenant_id: UUID, uses: Counter[str]) -> Iterator[str]:
+def use_count_statements(tenant_id: UUID, uses: Counter[str]) -> Iterator[str]:
     """Yield the statements that count uses of one tenant's memories, with their values: ids and numbers.
 
     They come in the order of ids, so that two services never wait for each other.
     """
     shared, rows = (tenant_id, now().isoformat()), sorted(uses.items())
     for start in range(0, len(rows), _USES_AT_ONCE):
-        yield spelled_out_rows(_COUNT, shared, rows[start : start + _USES_AT_ONCE])
+        yield inline_rows(_COUNT, shared, rows[start : start + _USES_AT_ONCE])
 
 
 def _at_once(rows: int) -> int:

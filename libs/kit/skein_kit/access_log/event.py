@@ -58,7 +58,7 @@ _USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallRespo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
+class AccessEvent:
     """One call, as it is recorded."""
 
     tenant_id: UUID
@@ -98,7 +98,7 @@ class Access:
         """Return how many rows it takes."""
         return len(self.places)
 
-    def of(self, memory_ids: tuple[str, ...]) -> Access:
+    def of(self, memory_ids: tuple[str, ...]) -> AccessEvent:
         """Return the same access of these memories only."""
         return replace(self, memory_ids=memory_ids)
 
@@ -112,7 +112,7 @@ class Access:
 
 
 @functools.lru_cache(maxsize=1024)
-def operation_of(method: str) -> str:
+def method_operation(method: str) -> str:
     """Return what a method does: create, read, update, delete or search."""
     for operation, prefixes in (
         ("search", _SEARCHES), ("read", _READS), ("create", _CREATES), ("delete", _DELETES),
@@ -122,7 +122,7 @@ def operation_of(method: str) -> str:
     return "update"
 
 
-def access_of(
+def access_event(
     call: Call,
     tenant_id: UUID,
     request: Message,
@@ -132,22 +132,22 @@ def access_of(
     error_reason: str | None = None,
     with_query: bool = False,
     query_key: bytes = b"",
-) -> Access:
+) -> AccessEvent:
     """Read what is recorded of a call. Neither a response nor a reason: it is still at work.
 
     `query_key` is the secret of the tenant that words are hashed with; without one only their length is kept.
     """
     caller = call.caller
-    reading = _Reading(query_key=query_key, with_query=with_query)
+    reading = _RequestReader(query_key=query_key, with_query=with_query)
     described = reading.asked(request)
     answered = () if response is None else tuple(_ids(_answered(response)))
     touched = tuple(dict.fromkeys((*_ids(reading.names), *answered)))
     method = call.path.rpartition("/")[2]
     context = {} if method in _ERASING else reading.context
-    return Access(
+    return AccessEvent(
         tenant_id=tenant_id,
         method=method,
-        operation=operation_of(method),
+        operation=method_operation(method),
         principal=caller.principal if caller is not None else "",
         memory_ids=touched[:MAX_MEMORIES],
         session_id=context.get("session_id"),
@@ -168,7 +168,7 @@ def access_of(
 
 
 @dataclass(kw_only=True, slots=True)
-class _Reading:
+class _RequestReader:
     """One reading of a request: what it says, and on the way which memories it names and what it is about."""
 
     query_key: bytes
@@ -217,7 +217,7 @@ class _Field:
 
     name: str
     # Returns what is kept of a value, at a depth; None: nothing is, not even how long it is.
-    describe: Callable[[Any, _Reading, int], object] | None
+    describe: Callable[[Any, _RequestReader, int], object] | None
     # Return the ids of memories that a value names, in a request and in an answer.
     names: Callable[[Any], Iterable[str]] | None
     answers: Callable[[Any], Iterable[str]] | None
@@ -229,14 +229,14 @@ class _Field:
 def _field(descriptor: FieldDescriptor) -> _Field:
     return _Field(
         name=descriptor.name,
-        describe=_describing(descriptor),
-        names=_naming(descriptor),
-        answers=_answering(descriptor),
+        describe=_describer(descriptor),
+        names=_request_ids_reader(descriptor),
+        answers=_response_ids_reader(descriptor),
         holds=_HOLDERS.get(descriptor.name, frozenset()) if descriptor.message_type is not None else frozenset(),
     )
 
 
-def _naming(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
+def _request_ids_reader(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
     """Return what reads the memories that a field of a request names by their own ids."""
     if descriptor.name.endswith("memory_id"):
         return lambda value: (value,)
@@ -247,7 +247,7 @@ def _naming(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | Non
     return None
 
 
-def _answering(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
+def _response_ids_reader(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | None:
     """Return what reads the memories that a field of an answer holds."""
     if descriptor.name == "memory":
         return lambda value: (value.memory_id,)
@@ -259,7 +259,7 @@ def _answering(descriptor: FieldDescriptor) -> Callable[[Any], Iterable[str]] | 
     return None
 
 
-def _describing(descriptor: FieldDescriptor) -> Callable[[Any, _Reading, int], object] | None:  # noqa: PLR0911 - a table.
+def _describer(descriptor: FieldDescriptor) -> Callable[[Any, _RequestReader, int], object] | None:  # noqa: PLR0911 - a table.
     """Return what describes the values of a field."""
     # Of a secret not even how long it is.
     if descriptor.name == "request_id" or descriptor.GetOptions().debug_redact:
@@ -268,25 +268,25 @@ def _describing(descriptor: FieldDescriptor) -> Callable[[Any, _Reading, int], o
         return lambda value, _reading, _depth: {"count": len(value)}
     if descriptor.message_type is not None:
         if descriptor.message_type.file.package != "google.protobuf":
-            return _described
-        return _said if descriptor.message_type.name in {"Timestamp", "FieldMask"} else lambda *_: {}
+            return _describe_message
+        return _describe_json_string if descriptor.message_type.name in {"Timestamp", "FieldMask"} else lambda *_: {}
     if descriptor.enum_type is not None:
         names = {number: value.name for number, value in descriptor.enum_type.values_by_number.items()}
         return lambda value, _reading, _depth: names.get(value, value)
     if descriptor.type == FieldDescriptor.TYPE_STRING:
         if descriptor.name in _QUERY_FIELDS:
-            return _looked_for
+            return _describe_query
         if descriptor.name in _IDS:
             return _identifier
-        return _plain if descriptor.name in _PLAIN else _length
+        return _describe_name if descriptor.name in _PLAIN else _length
     return _length if descriptor.type == FieldDescriptor.TYPE_BYTES else lambda value, _reading, _depth: value
 
 
-def _described(value: Message, reading: _Reading, depth: int) -> object:
+def _describe_message(value: Message, reading: _RequestReader, depth: int) -> object:
     return {} if depth == _MAX_DEPTH else reading.described(value, depth + 1)
 
 
-def _said(value: Any, _reading: _Reading, _depth: int) -> object:
+def _describe_json_string(value: Any, _reading: _RequestReader, _depth: int) -> object:
     """Return a time or a mask as text; the request itself is refused for one that cannot be written."""
     try:
         return value.ToJsonString()
@@ -294,23 +294,23 @@ def _said(value: Any, _reading: _Reading, _depth: int) -> object:
         return {}
 
 
-def _looked_for(value: str, reading: _Reading, _depth: int) -> object:
+def _describe_query(value: str, reading: _RequestReader, _depth: int) -> object:
     if reading.with_query:
         return value
     length = {"length": len(value)}
     return {"hash": _hash(value, reading.query_key), **length} if reading.query_key else length
 
 
-def _identifier(value: str, _reading: _Reading, _depth: int) -> object:
+def _identifier(value: str, _reading: _RequestReader, _depth: int) -> object:
     """Return a UUID as it is; another name was chosen by a caller, and may be a person's."""
     return value if parse_id(value) is not None else {"length": len(value)}
 
 
-def _plain(value: str, _reading: _Reading, _depth: int) -> object:
+def _describe_name(value: str, _reading: _RequestReader, _depth: int) -> object:
     return value if len(value) <= _MAX_TEXT else {"length": len(value)}
 
 
-def _length(value: str | bytes, _reading: _Reading, _depth: int) -> object:
+def _length(value: str | bytes, _reading: _RequestReader, _depth: int) -> object:
     return {"length": len(value)}
 
 
@@ -320,11 +320,11 @@ def _hash(text: str, key: bytes) -> str:
 
 
 @functools.cache
-def searches(descriptor: Descriptor, depth: int = _MAX_DEPTH) -> bool:
+def has_query_field(descriptor: Descriptor, depth: int = _MAX_DEPTH) -> bool:
     """Say whether requests of a kind have words that are looked for, down to the depth that is described."""
     return any(
         field.name in _QUERY_FIELDS
-        or (field.message_type is not None and depth > 0 and searches(field.message_type, depth - 1))
+        or (field.message_type is not None and depth > 0 and has_query_field(field.message_type, depth - 1))
         for field in descriptor.fields
     )
 

@@ -18,7 +18,7 @@ KEY_BYTES = 32
 HOLD_SECONDS = 5.0
 
 
-class AccessKeys:
+class AccessLogKeys:
     """The keys of tenants, each held in memory for a few seconds."""
 
     def __init__(self, database: Database) -> None:

@@ -18,12 +18,12 @@ from prometheus_client import Counter
 
 from skein_kit import canary
 from skein_kit.access_log import batch
-from skein_kit.access_log.event import Access, access_of, searches
-from skein_kit.access_log.hash_keys import AccessKeys
-from skein_kit.background import alongside
+from skein_kit.access_log.event import AccessEvent, access_event, has_query_field
+from skein_kit.access_log.hash_keys import AccessLogKeys
+from skein_kit.background import background_tasks
 from skein_kit.database.named_queries import Queries
-from skein_kit.errors import AccessNotRecorded, Refusal
-from skein_kit.identity.permissions import RULES
+from skein_kit.errors import AccessLogUnavailable, RpcError
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_ids, now
 from skein_kit.telemetry import logs
 
@@ -50,7 +50,7 @@ _MANY = 2000
 _CALLS_AT_ONCE = 96
 _STOP_SECONDS = 5.0
 # What touches nothing of a tenant, and reading the log itself, which would grow by being read.
-_UNRECORDED = frozenset(
+_UNLOGGED_METHODS = frozenset(
     {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
 )
 
@@ -69,12 +69,12 @@ class AccessLog:
         """Write with the service's role; with `counts_uses` memories that are handed out are counted as used."""
         self._database = database
         self._policies = policies
-        self._keys = AccessKeys(database)
+        self._keys = AccessLogKeys(database)
         self._counts_uses = counts_uses
         queries = Queries.of("skein_kit")
         self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
         self._count = queries["count_accesses"]
-        self._waiting: list[Access] = []
+        self._waiting: list[AccessEvent] = []
         self._uses: dict[UUID, Tally[str]] = {}
         # Something waits; and so much that it is written at once.
         self._some, self._many = asyncio.Event(), asyncio.Event()
@@ -83,31 +83,31 @@ class AccessLog:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Self]:
         """Write while the block runs, and what still waits when it ends."""
-        async with alongside(access_log=self._keep_writing):
+        async with background_tasks(access_log=self._keep_writing):
             yield self
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await self.flush()
         self._lose(len(self._waiting))
 
-    def watching(self, servicer: object) -> Watched:
+    def watching(self, servicer: object) -> LoggedServicer:
         """Return a servicer that answers the same, and has every call recorded."""
-        return Watched(servicer, self)
+        return LoggedServicer(servicer, self)
 
     async def answer(
         self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
     ) -> Message:
-        """Have a method answer, and record what came of it. Raises AccessNotRecorded."""
+        """Have a method answer, and record what came of it. Raises AccessLogUnavailable."""
         tenant_id = context.caller.tenant_id if context.caller is not None else None
         if tenant_id is None or _is_probe(tenant_id, context):
             return await method(request, context)
         at = now()
         policy = await self._policy(tenant_id)
-        is_hashed = not policy.audit_query_text and searches(request.DESCRIPTOR)
+        is_hashed = not policy.audit_query_text and has_query_field(request.DESCRIPTOR)
         query_key = await self._keys.of(tenant_id) if is_hashed else b""
 
-        def access(response: Message | None, reason: str | None) -> Access:
-            return access_of(
+        def access(response: Message | None, reason: str | None) -> AccessEvent:
+            return access_event(
                 context,
                 tenant_id,
                 request,
@@ -127,7 +127,7 @@ class AccessLog:
                 self._take(ended)
             else:
                 # It is recorded as begun in any case.
-                with suppress(AccessNotRecorded):
+                with suppress(AccessLogUnavailable):
                     await self._end(begun, ended)
             raise
         ended = access(response, None)
@@ -145,7 +145,7 @@ class AccessLog:
         """
         waiting, self._waiting = self._waiting, []
         uses, self._uses = self._uses, {}
-        tenants: dict[UUID, list[Access]] = {}
+        tenants: dict[UUID, list[AccessEvent]] = {}
         for access in waiting:
             tenants.setdefault(access.tenant_id, []).append(access)
         try:
@@ -171,14 +171,14 @@ class AccessLog:
             await self.flush()
             pause = min(max(FLUSH_SECONDS, _PAUSES * (loop.time() - started)), _LONGEST_FLUSH_SECONDS)
 
-    async def _write(self, tenant_id: UUID, accesses: list[Access], uses: Tally[str]) -> None:
+    async def _write(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
         """Write one tenant's, part by part; what is done with leaves the list."""
         while len(accesses) > _CALLS_AT_ONCE:
             await self._write_part(tenant_id, accesses[:_CALLS_AT_ONCE], Tally())
             del accesses[:_CALLS_AT_ONCE]
         await self._write_part(tenant_id, accesses, uses)
 
-    async def _write_part(self, tenant_id: UUID, accesses: list[Access], uses: Tally[str]) -> None:
+    async def _write_part(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
         try:
             try:
                 await self._insert_all(tenant_id, accesses, uses)
@@ -187,15 +187,15 @@ class AccessLog:
                 await self._insert_all(tenant_id, accesses, Tally())
                 await self._count_each(tenant_id, uses)
             self._recorded.inc(len(accesses))
-        except (Refusal, asyncpg.PostgresError) as error:
+        except (RpcError, asyncpg.PostgresError) as error:
             self._lose(len(accesses))
             log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
 
-    async def _insert_all(self, tenant_id: UUID, accesses: list[Access], uses: Tally[str]) -> None:
+    async def _insert_all(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
         async with self._database.tenant(tenant_id, lasting=False, plans_again=False) as tx:
-            for query, values in batch.inserts(tenant_id, accesses):
+            for query, values in batch.insert_statements(tenant_id, accesses):
                 await tx.execute(query, **values)
-            for counted in batch.counts(tenant_id, uses):
+            for counted in batch.use_count_statements(tenant_id, uses):
                 tx.last_words += f"{counted}; "
 
     async def _count_each(self, tenant_id: UUID, uses: Tally[str]) -> None:
@@ -211,20 +211,20 @@ class AccessLog:
                             access_count=count,
                             last_access_time=at,
                         )
-        except (Refusal, asyncpg.PostgresError) as error:
+        except (RpcError, asyncpg.PostgresError) as error:
             log.warning("uses_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
 
-    async def _begin(self, access: Access) -> dict[str | None, UUID]:
+    async def _begin(self, access: AccessEvent) -> dict[str | None, UUID]:
         """Record an access before it begins; return its rows by the memories that they name."""
         ids = new_ids(access.create_time, access.row_count)
         try:
             async with self._database.tenant(access.tenant_id, aside=True) as tx:
                 await tx.insert(self._insert, access.tenant_id, access.rows(ids))
-        except (Refusal, asyncpg.PostgresError) as error:
-            raise AccessNotRecorded from error
+        except (RpcError, asyncpg.PostgresError) as error:
+            raise AccessLogUnavailable from error
         return dict(zip(access.places, ids, strict=True))
 
-    async def _end(self, begun: dict[str | None, UUID], access: Access) -> None:
+    async def _end(self, begun: dict[str | None, UUID], access: AccessEvent) -> None:
         """Say how a recorded access ended, and which other memories it touched; no answer leaves before that."""
         rest = access.of(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
         try:
@@ -239,11 +239,11 @@ class AccessLog:
                 )
                 if rest.memory_ids:
                     await tx.insert(self._insert, access.tenant_id, rest.rows(new_ids(now(), rest.row_count)))
-        except (Refusal, asyncpg.PostgresError) as error:
-            raise AccessNotRecorded from error
+        except (RpcError, asyncpg.PostgresError) as error:
+            raise AccessLogUnavailable from error
         self._recorded.inc()
 
-    def _take(self, access: Access) -> None:
+    def _take(self, access: AccessEvent) -> None:
         if len(self._waiting) >= MAX_WAITING:
             self._lose(1)
             return
@@ -252,7 +252,7 @@ class AccessLog:
         if len(self._waiting) >= _MANY:
             self._many.set()
 
-    def _use(self, access: Access) -> None:
+    def _use(self, access: AccessEvent) -> None:
         if self._counts_uses and access.used:
             self._uses.setdefault(access.tenant_id, Tally()).update(access.used)
             self._some.set()
@@ -273,18 +273,18 @@ def _is_probe(tenant_id: UUID, context: Call) -> bool:
     """Say whether the canary reads: a record of that, every minute, would be most of the log and tell nothing."""
     if tenant_id not in canary.TENANTS:
         return False
-    return str(RULES[context.path].permission).endswith(".read") or context.path.endswith("/ExportSubject")
+    return str(ACCESS_RULES[context.path].permission).endswith(".read") or context.path.endswith("/ExportSubject")
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, Refusal):
+    if isinstance(error, RpcError):
         return error.reason
     if isinstance(error, aio.AioRpcError):
         return error.code().name
     return "CANCELLED" if isinstance(error, asyncio.CancelledError) else "INTERNAL"
 
 
-class Watched:
+class LoggedServicer:
     """A servicer whose calls are recorded, streams as they begin."""
 
     def __init__(self, servicer: object, access_log: AccessLog) -> None:
@@ -295,9 +295,9 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         """Return the servicer's method, recorded."""
         method = getattr(self._servicer, name)
-        if name not in _UNRECORDED and inspect.isasyncgenfunction(method):
+        if name not in _UNLOGGED_METHODS and inspect.isasyncgenfunction(method):
             return self._stream(method)
-        if name in _UNRECORDED or not inspect.iscoroutinefunction(method):
+        if name in _UNLOGGED_METHODS or not inspect.iscoroutinefunction(method):
             return method
 
         async def recorded(request: Message, context: Call) -> Message:

@@ -26,7 +26,7 @@ _LEAST_LEFT = 0.5
 _MANY = 256
 
 
-class Limit:
+class AdaptiveLimit:
     """A number of calls that follows the delay."""
 
     def __init__(self, *, least: int, most: int, target_seconds: float) -> None:
@@ -80,13 +80,13 @@ class Delays:
 
     def __init__(self) -> None:
         """Tell nobody yet."""
-        self._limits: list[Limit] = []
+        self._limits: list[AdaptiveLimit] = []
 
-    def add(self, limit: Limit) -> None:
+    def add(self, limit: AdaptiveLimit) -> None:
         """Tell a limit from now on."""
         self._limits.append(limit)
 
-    def remove(self, limit: Limit) -> None:
+    def remove(self, limit: AdaptiveLimit) -> None:
         """Tell it nothing any more."""
         self._limits.remove(limit)
 

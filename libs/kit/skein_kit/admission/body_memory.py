@@ -41,7 +41,7 @@ class _Waiter(NamedTuple):
 class Reservation:
     """Bytes of a budget that a complete body keeps until they are released."""
 
-    def __init__(self, budget: BodyBudget, source: Hashable, size: int) -> None:
+    def __init__(self, budget: BodyMemory, source: Hashable, size: int) -> None:
         """Own `size` bytes that the budget already counts."""
         self._budget = budget
         self._source = source
@@ -65,7 +65,7 @@ class Reservation:
 class Arrival:
     """The reservation of a body that is still arriving."""
 
-    def __init__(self, budget: BodyBudget, source: Hashable, size: int) -> None:
+    def __init__(self, budget: BodyMemory, source: Hashable, size: int) -> None:
         """Own `size` bytes that the budget already counts."""
         self._budget = budget
         self._source = source
@@ -83,7 +83,7 @@ class Arrival:
         self._budget._release(self._source, size)  # noqa: SLF001 - the two classes are one unit.
 
 
-class BodyBudget:
+class BodyMemory:
     """The budget of one process for one kind of caller."""
 
     def __init__(
@@ -204,9 +204,11 @@ class BodyBudget:
 
 
 # The budgets of callers without a verified identity, and of callers with one.
-ANONYMOUS_BODIES = BodyBudget(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
-KNOWN_BODIES = BodyBudget(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, most_waiting=4_096)
+ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
+AUTHENTICATED_BODIES = BodyMemory(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, most_waiting=4_096)
 # The same for calls between the cluster's services. A body at the edge may wait for calls that need these budgets, so
 # one budget for both could deadlock in a process that runs several services.
-INTERNAL_ANONYMOUS_BODIES = BodyBudget(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
-INTERNAL_KNOWN_BODIES = BodyBudget(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, most_waiting=4_096)
+INTERNAL_ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
+INTERNAL_AUTHENTICATED_BODIES = BodyMemory(
+    256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, most_waiting=4_096
+)

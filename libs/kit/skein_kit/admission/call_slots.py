@@ -6,8 +6,8 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from skein_kit.calls.call import address_of
-from skein_kit.network.source_network import network_of
+from skein_kit.calls.call import peer_address
+from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -31,7 +31,7 @@ class CallSlots:
     @contextmanager
     def taken_by(self, peer: str) -> Iterator[None]:
         """Take a place for a call of a peer ("ipv4:192.0.2.1:50", its connection) for the block. Raises SlotsFull."""
-        address = network_of(address_of(peer))
+        address = source_network(peer_address(peer))
         keys = [("connection", peer), ("all", "")]
         if address:
             keys.append(("address", address))

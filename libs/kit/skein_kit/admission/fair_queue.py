@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_kit.admission.adaptive_limit import Limit
+    from skein_kit.admission.adaptive_limit import AdaptiveLimit
 
 # A line is standing when it was not empty for so many times what calls wait in it; until then they wait up to that.
 BURST = 3
@@ -41,7 +41,7 @@ _LEAST_COST = 1e-3
 _SPARSE = 64
 
 
-class State(Enum):
+class CallState(Enum):
     """What is with a call."""
 
     WAITING = auto()
@@ -55,7 +55,7 @@ class State(Enum):
 
 
 @dataclass(eq=False, slots=True)
-class Turn:
+class QueuedCall:
     """One call that came in."""
 
     flow: Flow
@@ -64,7 +64,7 @@ class Turn:
     arrived: float
     # When it is refused if it still waits.
     until: float
-    state: State = State.WAITING
+    state: CallState = CallState.WAITING
     # Called when a waiting call's state changes.
     told: Callable[[], None] | None = None
 
@@ -75,7 +75,7 @@ class Flow:
 
     key: Hashable
     rank: int
-    waiting: deque[Turn] = field(default_factory=deque)
+    waiting: deque[QueuedCall] = field(default_factory=deque)
     # Virtual times: when its next call begins, and when what it was given ends.
     start: float = 0.0
     finish: float = 0.0
@@ -85,10 +85,10 @@ class Flow:
     is_listed: bool = False
 
 
-class Turns:
+class FairQueue:
     """The calls that are worked on and those that wait. Every method that takes a time takes the present."""
 
-    def __init__(self, limit: Limit, *, most_waiting: int, wait_seconds: float) -> None:
+    def __init__(self, limit: AdaptiveLimit, *, most_waiting: int, wait_seconds: float) -> None:
         """Let `limit` calls run; of others so many wait, in a standing line for `wait_seconds` at most."""
         self._limit = limit
         self._most_waiting = most_waiting
@@ -118,7 +118,7 @@ class Turns:
         size: int = 0,
         left: float | None = None,
         first: bool = False,
-    ) -> Turn:
+    ) -> QueuedCall:
         """Let a call run, wait, or be refused, as its state says.
 
         `cost` is what it takes, in any unit; `size` its bytes; `left` the seconds that its caller waits at most.
@@ -126,7 +126,7 @@ class Turns:
         flow = self._flows.get(key)
         if flow is None:
             flow = self._flows[key] = Flow(key, _FIRST if first else _OTHERS)
-        turn = Turn(flow, max(cost, _LEAST_COST), min(_MOST_ROOM, 1 + size // _BYTES_A_CALL), at, at)
+        turn = QueuedCall(flow, max(cost, _LEAST_COST), min(_MOST_ROOM, 1 + size // _BYTES_A_CALL), at, at)
         # While there is room, those in the line are tenants that have all they may have.
         if self.running < self._limit.value and not flow.waiting and self._may_run(flow):
             flow.start = max(self._virtual, flow.finish)
@@ -136,7 +136,7 @@ class Turns:
         self._next(at)
         turn.until = at + self._patience(flow, at, left)
         if not self._makes_room(turn):
-            turn.state = State.FULL
+            turn.state = CallState.FULL
             self._forget(flow)
             return turn
         if not self.waiting:
@@ -151,25 +151,25 @@ class Turns:
         self._next(at)
         return turn
 
-    def leave(self, turn: Turn, at: float) -> None:
+    def leave(self, turn: QueuedCall, at: float) -> None:
         """End a call that ran, or take one that waits out of the line: its caller is gone."""
         flow = turn.flow
-        if turn.state is State.RUNNING:
-            turn.state = State.OVER
+        if turn.state is CallState.RUNNING:
+            turn.state = CallState.OVER
             self.running -= 1
             flow.running -= 1
-        elif turn.state is State.WAITING:
-            self._drop(turn, State.OVER)
+        elif turn.state is CallState.WAITING:
+            self._drop(turn, CallState.OVER)
         else:
             return
         self._limit.look(at, is_short=bool(self.waiting))
         self._next(at)
         self._forget(flow)
 
-    def late(self, turn: Turn, at: float) -> None:
+    def late(self, turn: QueuedCall, at: float) -> None:
         """Refuse a call that waited long enough."""
-        if turn.state is State.WAITING:
-            self._drop(turn, State.LATE)
+        if turn.state is CallState.WAITING:
+            self._drop(turn, CallState.LATE)
             self._limit.look(at, is_short=True)
             self._next(at)
             self._forget(turn.flow)
@@ -181,7 +181,7 @@ class Turns:
         # Some time must be left to work.
         return seconds if left is None else min(seconds, left / 2)
 
-    def _makes_room(self, turn: Turn) -> bool:
+    def _makes_room(self, turn: QueuedCall) -> bool:
         while self._room + turn.room > self._most_waiting:
             lines = [flow for flow in self._flows.values() if flow.waiting and flow.rank >= turn.flow.rank]
             longest = max(lines, key=lambda flow: flow.room, default=None)
@@ -189,20 +189,20 @@ class Turns:
                 return False
             if longest.rank == turn.flow.rank and longest.room <= turn.flow.room + turn.room:
                 return False
-            self._drop(longest.waiting[-1], State.FULL)
+            self._drop(longest.waiting[-1], CallState.FULL)
             self._forget(longest)
         return True
 
     def _may_run(self, flow: Flow) -> bool:
         return flow.running < max(1, int(self._limit.value * _SHARE))
 
-    def _run(self, turn: Turn) -> None:
+    def _run(self, turn: QueuedCall) -> None:
         flow = turn.flow
         self._virtual = max(self._virtual, flow.start)
         flow.finish = flow.start + turn.cost
         flow.running += 1
         self.running += 1
-        turn.state = State.RUNNING
+        turn.state = CallState.RUNNING
 
     def _list(self, flow: Flow) -> None:
         if not flow.is_listed:
@@ -234,7 +234,7 @@ class Turns:
             flow.is_listed = False
             turn = flow.waiting[0]
             if turn.until < at:
-                self._drop(turn, State.LATE)
+                self._drop(turn, CallState.LATE)
                 self._forget(flow)
             else:
                 self._unqueue(turn)
@@ -247,12 +247,12 @@ class Turns:
         while self._line and not self._line[0][3].waiting:
             heapq.heappop(self._line)[3].is_listed = False
 
-    def _drop(self, turn: Turn, state: State) -> None:
+    def _drop(self, turn: QueuedCall, state: CallState) -> None:
         turn.state = state
         self._unqueue(turn)
         _tell(turn)
 
-    def _unqueue(self, turn: Turn) -> None:
+    def _unqueue(self, turn: QueuedCall) -> None:
         flow = turn.flow
         flow.waiting.remove(turn)
         flow.room -= turn.room
@@ -265,6 +265,6 @@ class Turns:
             self._flows.pop(flow.key, None)
 
 
-def _tell(turn: Turn) -> None:
+def _tell(turn: QueuedCall) -> None:
     if turn.told is not None:
         turn.told()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from skein_kit.admission.adaptive_limit import DELAYS, Limit
-from skein_kit.admission.fair_queue import State, Turn, Turns
+from skein_kit.admission.adaptive_limit import DELAYS, AdaptiveLimit
+from skein_kit.admission.fair_queue import CallState, FairQueue, QueuedCall
 from skein_kit.calls.call import IN_PROCESS, Call
 from skein_kit.errors import Overloaded
 from skein_kit.identity.permissions import OPERATOR, SYSTEM
@@ -61,18 +61,18 @@ _OPERATORS, _INTERNAL = "operators", "internal"
 _DEEPEST = 1
 
 
-class Overload:
+class AdmissionControl:
     """The turns of one service's calls."""
 
     def __init__(self, service: str, settings: ProcessSettings, *, is_edge: bool) -> None:
         """At the edge every call comes from outside, whatever it claims."""
         self._is_edge = is_edge
-        self._limit = Limit(
+        self._limit = AdaptiveLimit(
             least=settings.admission_calls_least,
             most=settings.admission_calls_most,
             target_seconds=settings.admission_delay_seconds,
         )
-        self._turns = Turns(
+        self._turns = FairQueue(
             self._limit, most_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
         )
         self._is_sampling = False
@@ -80,7 +80,7 @@ class Overload:
         self._admitted = 1.0
         self._refused_at = -_MOMENT_SECONDS
         self._wait = WAIT.labels(service)
-        self._shed = {State.FULL: SHED.labels(service, "full"), State.LATE: SHED.labels(service, "late")}
+        self._shed = {CallState.FULL: SHED.labels(service, "full"), CallState.LATE: SHED.labels(service, "late")}
         LIMIT.labels(service).set_function(lambda: self._limit.value)
         QUEUE.labels(service).set_function(lambda: self._turns.waiting)
 
@@ -129,7 +129,7 @@ class Overload:
             return False
         return call.caller is None or SYSTEM not in call.caller.permissions
 
-    async def _turn(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> Turn:
+    async def _turn(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> QueuedCall:
         """Wait for the turn of a call; raise Overloaded when it does not come."""
         loop, at = asyncio.get_running_loop(), time.monotonic()
         if not self._is_sampling:
@@ -138,14 +138,14 @@ class Overload:
             loop.call_soon(self._sampled, at)
         left = None if call.deadline is None else call.deadline - loop.time()
         turn = self._turns.arrive(key, at=at, cost=cost, size=size, left=left, first=first)
-        if turn.state is State.RUNNING:
+        if turn.state is CallState.RUNNING:
             self._wait.observe(0.0)
             self._admitted += (1 - self._admitted) * _RECENT
             return turn
-        if turn.state is State.WAITING:
+        if turn.state is CallState.WAITING:
             came = await self._waited(turn, loop)
             self._wait.observe(time.monotonic() - at)
-            if came is State.RUNNING:
+            if came is CallState.RUNNING:
                 self._admitted += (1 - self._admitted) * _RECENT
                 return turn
         self._admitted -= self._admitted * _RECENT
@@ -154,7 +154,7 @@ class Overload:
         factor = 1 / max(self._admitted, 1 / _MOST_RETRY_FACTOR)
         raise Overloaded(after=_RETRY_AFTER_SECONDS * factor)
 
-    async def _waited(self, turn: Turn, loop: asyncio.AbstractEventLoop) -> State:
+    async def _waited(self, turn: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
         """Wait until a call runs or is refused; return which."""
         changed = loop.create_future()
 
@@ -173,7 +173,7 @@ class Overload:
             timer.cancel()
         return turn.state
 
-    def _late(self, turn: Turn) -> None:
+    def _late(self, turn: QueuedCall) -> None:
         self._turns.late(turn, time.monotonic())
 
     def _sampled(self, at: float) -> None:

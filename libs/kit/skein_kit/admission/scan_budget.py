@@ -31,7 +31,7 @@ _BURST_SECONDS = 16
 _MOST_TENANTS = 10_000
 
 
-class TenantScans:
+class ScanBuckets:
     """The budgets of all tenants in one service of one process: token buckets of bytes."""
 
     def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,7 +69,7 @@ class TenantScans:
 class ScanBudget:
     """The bytes that one call may still scan."""
 
-    def __init__(self, tenants: TenantScans, tenant_id: UUID, most: int = MOST_OF_A_CALL) -> None:
+    def __init__(self, tenants: ScanBuckets, tenant_id: UUID, most: int = MOST_OF_A_CALL) -> None:
         self._tenants = tenants
         self._tenant_id = tenant_id
         self.remaining = most

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from google.rpc.status_pb2 import Status
 from grpc import aio
 
-from skein_kit.calls.database_revision import MIN_REVISION_KEY, least_of
+from skein_kit.calls.database_revision import MIN_REVISION_KEY, min_revision_of
 from skein_kit.errors import STATUS_DETAILS_KEY
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _MAX_CLAIM = 255
 _MAX_REQUEST_ID = 128
 _MAX_HOPS_DIGITS = 2
 # What gRPC's metadata cannot carry on, and a terminal would act on.
-_NO_TEXT = re.compile(r"[^ -~]")
+_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message types are any.
@@ -74,7 +74,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         # What the service that answers signs page tokens with; empty before its database answered.
         self.handle_key = b""
         # What the answer must show at least, as a revision of the database; None: all there is.
-        self.min_revision = least_of(path, metadata.get(MIN_REVISION_KEY))
+        self.min_revision = min_revision_of(path, metadata.get(MIN_REVISION_KEY))
         # The newest that it showed or wrote, as far as that is known; 0: not.
         self.revision = 0
         # The signed identity that goes along with calls made on behalf of this one.
@@ -96,7 +96,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         """Say that the call enters the cluster here, from this address, whatever its metadata claims."""
         self.client_address = address
         self.hops = 0
-        self.user_agent = _NO_TEXT.sub("?", self.metadata.get("user-agent", "")[:_MAX_USER_AGENT])
+        self.user_agent = _UNPRINTABLE.sub("?", self.metadata.get("user-agent", "")[:_MAX_USER_AGENT])
 
     def saw(self, revision: int) -> None:
         """Say that what the call comes to shows, or is, what was written up to here."""
@@ -129,7 +129,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status."""
-        raise Ended(Status(code=code.value[0], message=details))
+        raise CallAborted(Status(code=code.value[0], message=details))
 
     async def send_initial_metadata(self, initial_metadata: Any) -> None:
         """Ignore: nothing of ours sends initial metadata."""
@@ -176,7 +176,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 
     async def abort_with_status(self, status: grpc.Status) -> Any:
         """End the call with a status."""
-        raise Ended(Status(code=status.code.value[0], message=status.details))
+        raise CallAborted(Status(code=status.code.value[0], message=status.details))
 
 
 def _request_id(given: str) -> str:
@@ -195,7 +195,7 @@ def _hops(given: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def address_of(peer: str) -> str:
+def peer_address(peer: str) -> str:
     """Return the address in what grpc calls a peer: "ipv4:192.0.2.1:50", "ipv6:%5B::1%5D:50"; else empty."""
     kind, _, rest = peer.partition(":")
     if kind not in {"ipv4", "ipv6"}:
@@ -203,7 +203,7 @@ def address_of(peer: str) -> str:
     return unquote(rest).rpartition(":")[0].strip("[]")
 
 
-class Ended(Exception):
+class CallAborted(Exception):
     """The call ended with a status."""
 
     def __init__(self, status: Status) -> None:
@@ -215,17 +215,17 @@ class Ended(Exception):
 _current: ContextVar[Call | None] = ContextVar("skein_call", default=None)
 
 
-def current() -> Call | None:
+def current_call() -> Call | None:
     """Return the call that this task works for; None in the background."""
     return _current.get()
 
 
-def working_for(call: Call) -> _Working:
+def as_current_call(call: Call) -> _CurrentCall:
     """Make `call` the one on whose behalf outgoing calls are made, while a block runs."""
-    return _Working(call)
+    return _CurrentCall(call)
 
 
-class _Working:
+class _CurrentCall:
     __slots__ = ("_call", "_token")
 
     def __init__(self, call: Call) -> None:
@@ -246,6 +246,6 @@ def caller(context: object) -> Caller:
     return context.caller
 
 
-def trailing(status: Status) -> tuple[tuple[str, bytes], ...]:
+def status_metadata(status: Status) -> tuple[tuple[str, bytes], ...]:
     """Return the metadata that carries a rich status."""
     return ((STATUS_DETAILS_KEY, status.SerializeToString()),)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MIN_REVISION_KEY = "skein-min-revision"
 REVISION_KEY = "skein-revision"
 # No server comes so far: what is not understood is answered by the primary.
-NEVER = (1 << 64) - 1
+UNREACHABLE_REVISION = (1 << 64) - 1
 _DIGITS = 16
 _REVISION = re.compile(rf"[0-9a-f]{{1,{_DIGITS}}}")
 
@@ -40,23 +40,23 @@ READS = frozenset(
 SERVICES = frozenset({"memory", "session", "recall"})
 
 
-def least_of(path: str, said: str | None) -> int | None:
+def min_revision_of(path: str, said: str | None) -> int | None:
     """Return what a call must show at least; None when it is the primary's."""
     if said is None or path not in READS:
         return None
-    return int(said, 16) if _REVISION.fullmatch(said) else NEVER
+    return int(said, 16) if _REVISION.fullmatch(said) else UNREACHABLE_REVISION
 
 
-def text(revision: int) -> str:
+def format_revision(revision: int) -> str:
     """Write a revision as callers see it: opaque, of one length."""
     return f"{revision:0{_DIGITS}x}"
 
 
-def told(call: Call) -> tuple[tuple[str, str], ...]:
+def revision_trailers(call: Call) -> tuple[tuple[str, str], ...]:
     """Return what goes with an answer, or a refusal, besides itself: its revision, if it has one."""
-    return ((REVISION_KEY, text(call.revision)),) if call.revision else ()
+    return ((REVISION_KEY, format_revision(call.revision)),) if call.revision else ()
 
 
-def tells(call: Call) -> bool:
+def reports_revision(call: Call) -> bool:
     """Say whether the answer to a call should tell its revision: it writes, or its caller goes on from there."""
     return call.min_revision is not None or call.path not in READS

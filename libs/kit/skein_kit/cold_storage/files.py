@@ -26,25 +26,25 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
+class FileInfo:
     """A file that was written: the SHA-256 and the length of its bytes."""
 
     checksum: bytes
     byte_count: int
 
 
-class Cold:
+class ColdFiles:
     """The files of all tenants below one folder; services on several machines need one that they share."""
 
     def __init__(self, folder: Path) -> None:
         """Keep files below `folder`, which is made at the first use."""
         self._folder = folder
 
-    async def write(self, tenant_id: UUID, archive_id: UUID, lines: Iterable[str]) -> Written:
+    async def write(self, tenant_id: UUID, archive_id: UUID, lines: Iterable[str]) -> FileInfo:
         """Store lines under a name that their checksum is part of."""
         return await asyncio.to_thread(self._write, tenant_id, archive_id, "\n".join(lines))
 
-    async def read(self, tenant_id: UUID, archive_id: UUID, written: Written) -> Sequence[str]:
+    async def read(self, tenant_id: UUID, archive_id: UUID, written: FileInfo) -> Sequence[str]:
         """Return the lines of a file. Raises ArchiveDamaged when it is missing or not what was written.
 
         A file with other bytes is refused before it is unpacked, and is read no further than the length written.
@@ -68,22 +68,22 @@ class Cold:
         return await asyncio.to_thread(self._sweep, tenant_id, named, older_than.timestamp())
 
     @staticmethod
-    def pack(lines: Iterable[str]) -> tuple[bytes, Written]:
+    def pack(lines: Iterable[str]) -> tuple[bytes, FileInfo]:
         """Return lines as the bytes of a file, and what is to be known of it before it is written."""
         # Without a time, so that the same lines are the same file.
         packed = gzip.compress("\n".join(lines).encode(), mtime=0)
-        return packed, Written(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
+        return packed, FileInfo(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
 
-    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: Written) -> None:
+    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: FileInfo) -> None:
         """Store what `pack` made."""
         await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, written)
 
-    def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> Written:
+    def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> FileInfo:
         packed, written = self.pack([text])
         self._write_packed(tenant_id, archive_id, packed, written)
         return written
 
-    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: Written) -> None:
+    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: FileInfo) -> None:
         path = self._path(tenant_id, archive_id, written.checksum)
         made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class Cold:
         for folder in (path.parent, *(new.parent for new in made)):
             _sync(folder)
 
-    def _read(self, tenant_id: UUID, archive_id: UUID, written: Written) -> Sequence[str]:
+    def _read(self, tenant_id: UUID, archive_id: UUID, written: FileInfo) -> Sequence[str]:
         try:
             with open(self._path(tenant_id, archive_id, written.checksum), "rb", opener=_open_at_once) as file:
                 packed = file.read(written.byte_count + 1) or b""

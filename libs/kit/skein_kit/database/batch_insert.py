@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from skein_kit.database.named_queries import Part, together
+from skein_kit.database.named_queries import InsertPart, combine_inserts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FEW = 4
 
 
-class Rows(NamedTuple):
+class InsertRows(NamedTuple):
     """Rows of one table for the query that inserts them; so many are few.
 
     In the `shared` parameters, the last ones of the query, all rows have what the first one has.
@@ -32,13 +32,13 @@ class Rows(NamedTuple):
     shared: tuple[str, ...] = ()
 
     @property
-    def part(self) -> Part:
+    def part(self) -> InsertPart:
         """Return what it is of a statement. Raises ValueError when the query's last parameters are others."""
         names = self.query.parameters
         if names[len(names) - len(self.shared) :] != self.shared:
             message = f"the last parameters of {self.query.name} are not {', '.join(self.shared)}"
             raise ValueError(message)
-        return Part(self.query, len(self.rows), len(self.shared))
+        return InsertPart(self.query, len(self.rows), len(self.shared))
 
     @property
     def values(self) -> list[object]:
@@ -48,41 +48,41 @@ class Rows(NamedTuple):
         return [*values, *(self.rows[0][name] for name in self.shared)]
 
 
-async def insert(tx: Transaction, tenant_id: UUID, bundle: Sequence[Rows]) -> None:
+async def insert_batch(tx: Transaction, tenant_id: UUID, bundle: Sequence[InsertRows]) -> None:
     """Insert rows, each table after those that it refers to: the first few in one statement, the others in turn."""
-    few, rest = _parted(bundle)
+    few, rest = _split_few(bundle)
     if len(few) > 1:
-        query = together(tuple(rows.part for rows in few))
+        query = combine_inserts(tuple(rows.part for rows in few))
         await tx.execute(query, **_values(query, tenant_id, few))
     else:
         rest = [*few, *rest]
     await _insert_each(tx, tenant_id, rest)
 
 
-async def insert_and_read(
-    tx: Transaction, tenant_id: UUID, bundle: Sequence[Rows], query: Query, **values: object
+async def insert_batch_and_fetch(
+    tx: Transaction, tenant_id: UUID, bundle: Sequence[InsertRows], query: Query, **values: object
 ) -> list[asyncpg.Record]:
     """Insert rows likewise, and on the way return what a query reads that knows nothing of them."""
-    few, rest = _parted(bundle)
+    few, rest = _split_few(bundle)
     if few:
-        query = together(tuple(rows.part for rows in few), query)
+        query = combine_inserts(tuple(rows.part for rows in few), query)
         values = _values(query, tenant_id, few) | values
     found = await tx.rows(query, **values)
     await _insert_each(tx, tenant_id, rest)
     return found
 
 
-def _parted(bundle: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
+def _split_few(bundle: Sequence[InsertRows]) -> tuple[list[InsertRows], list[InsertRows]]:
     there = [part for part in bundle if part.rows]
     few = list(takewhile(lambda part: len(part.rows) <= part.few, there))
     return few, there[len(few) :]
 
 
-def _values(query: Query, tenant_id: UUID, few: Sequence[Rows]) -> dict[str, object]:
+def _values(query: Query, tenant_id: UUID, few: Sequence[InsertRows]) -> dict[str, object]:
     values = [value for rows in few for value in rows.values]
     return dict(zip(query.parameters, (tenant_id, *values), strict=False))
 
 
-async def _insert_each(tx: Transaction, tenant_id: UUID, rest: Sequence[Rows]) -> None:
+async def _insert_each(tx: Transaction, tenant_id: UUID, rest: Sequence[InsertRows]) -> None:
     for part in rest:
         await tx.insert(part.query, tenant_id, part.rows)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_kit.admission.adaptive_limit import DELAYS
-from skein_kit.database.connection_settings import of_a_transaction
-from skein_kit.database.deferred_commit import Resting
+from skein_kit.database.connection_settings import transaction_settings
+from skein_kit.database.deferred_commit import DeferredCommitPool
 from skein_kit.database.postgres_errors import UNAVAILABLE
-from skein_kit.database.statement_timeout import time_limit
+from skein_kit.database.statement_timeout import timeout_settings
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable
 from skein_kit.telemetry.metrics import POOL_LIMIT, POOL_SIZE, POOL_WAIT
 
@@ -30,7 +30,7 @@ ANSWER_SECONDS = 5.0
 _PARTING_SECONDS = 0.5
 
 
-class Connections:
+class ConnectionPool:
     """Those of one pool, which somebody else closes."""
 
     def __init__(
@@ -45,13 +45,13 @@ class Connections:
         self._read_seconds = read_seconds
         self._only_reads = reads
         self._pool = pool
-        settings = of_a_transaction() if pooled else ""
+        settings = transaction_settings() if pooled else ""
         self._begin_reading = f"BEGIN READ ONLY{settings}"
         self._begin = self._begin_reading if reads else f"BEGIN{settings}"
         self._timeout = timeout
         # On their way back, which nobody waits for; and those whose next user ends what they are at.
         self._taking: set[asyncio.Future[None]] = set()
-        self._resting = Resting(self._taken_back)
+        self._resting = DeferredCommitPool(self._taken_back)
         # A PgBouncer keeps a server for a transaction; one that rests would keep it from others.
         self._lets_rest = not pooled
         self._waiting = 0
@@ -84,7 +84,7 @@ class Connections:
         is_begun = False
         try:
             version = connection.get_server_version().major
-            limit = time_limit(version, self._read_seconds, reads=reads or self._only_reads)
+            limit = timeout_settings(version, self._read_seconds, reads=reads or self._only_reads)
             await self._start(connection, begin + settings + limit)
             is_begun = True
         finally:

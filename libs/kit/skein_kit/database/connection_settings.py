@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from skein_kit.network.tcp_keepalive import keep_watch
+from skein_kit.network.tcp_keepalive import enable_keepalive
 from skein_kit.settings import SettingInvalid
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ _OF_A_CONNECTION = {
 CONNECT_SECONDS = 5.0
 
 
-def role_of(service: str) -> str:
+def database_role(service: str) -> str:
     """Return the database role that a service acts as."""
     return f"skein_{service}"
 
 
-def connect_keywords(url: str, role: str, *, pooled: bool = False) -> dict[str, Any]:
+def connect_arguments(url: str, role: str, *, pooled: bool = False) -> dict[str, Any]:
     """Return asyncpg's keywords for a URL, acting as `role` whoever the URL's user is.
 
     With `pooled` the URL leads to a PgBouncer, which knows two of the settings; transactions set the others themselves.
@@ -44,14 +44,14 @@ def connect_keywords(url: str, role: str, *, pooled: bool = False) -> dict[str, 
     return {"dsn": url, "server_settings": {**settings, **_OF_A_CONNECTION}}
 
 
-async def connected(*arguments: Any, **keywords: Any) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(*arguments: Any, **keywords: Any) -> asyncpg.Connection[asyncpg.Record]:
     """Connect as asyncpg does, and notice when the server is gone without a word."""
     connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*arguments, **keywords)
     transport: asyncio.BaseTransport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the only way.
-    keep_watch(transport.get_extra_info("socket"))
+    enable_keepalive(transport.get_extra_info("socket"))
     return connection
 
 
-def of_a_transaction() -> str:
+def transaction_settings() -> str:
     """Set for one transaction what a connection of ours is set to for good."""
     return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _OF_A_CONNECTION.items())

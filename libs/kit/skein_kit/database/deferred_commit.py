@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 # by so much.
 REST_SECONDS, _BEHIND_SECONDS = 0.02, 0.002
 # The pool looks at what comes back to it, so each comes back now and then: after so many transactions.
-_MOST_TURNS = 1000
+_MAX_TRANSACTIONS = 1000
 
 
-class Over:
+class ClosedConnection:
     """Stands in the place of a connection where a transaction is over: it may be in another's by then."""
 
     def __getattr__(self, name: str) -> Any:
         raise asyncpg.InterfaceError(f"{name}: the transaction is over")
 
 
-class _Rest(NamedTuple):
+class _DeferredCommit(NamedTuple):
     connection: Connection
     # How many transactions it was used for since it left the pool.
     turns: int
     since: float
 
 
-class Resting:
+class DeferredCommitPool:
     """Those of one pool; the one that came last is taken first."""
 
     def __init__(self, call_up: Callable[[Connection], object]) -> None:
         """Have whoever rests too long ended and given back by `call_up`."""
         self._call_up = call_up
-        self._rests: list[_Rest] = []
+        self._rests: list[_DeferredCommit] = []
         # Of those that are in use.
         self._turns: dict[Connection, int] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -66,9 +66,9 @@ class Resting:
     def put(self, connection: Connection) -> bool:
         """Let a connection rest inside of its transaction, unless it has to go back to the pool: then say no."""
         turns = self._turns.pop(connection, 0) + 1
-        if turns >= _MOST_TURNS:
+        if turns >= _MAX_TRANSACTIONS:
             return False
-        self._rests.append(_Rest(connection, turns, asyncio.get_running_loop().time()))
+        self._rests.append(_DeferredCommit(connection, turns, asyncio.get_running_loop().time()))
         if self._timer is None:
             self._look_later()
         return True

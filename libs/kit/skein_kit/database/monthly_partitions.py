@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import TransactionConflict
-from skein_kit.ids import month_of, months_later
+from skein_kit.ids import add_months, month_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 5
 
 
-class Months:
+class MonthlyPartitions:
     """The months that are known to have their partition."""
 
     def __init__(self, database: Database, ensure_month: Query) -> None:
@@ -34,7 +34,7 @@ class Months:
 
         Each is made in a transaction of its own, which must be short and hold nothing else. Raises TransactionConflict.
         """
-        missing = sorted({month_of(time) for time in times} - self._known)
+        missing = sorted({month_start(time) for time in times} - self._known)
         if not missing:
             return 0
         made = 0
@@ -50,10 +50,10 @@ class Months:
 
         Return how many were missing, and the end of the last.
         """
-        first = month_of(at)
-        months = [months_later(first, ahead) for ahead in range(count + 1)]
+        first = month_start(at)
+        months = [add_months(first, ahead) for ahead in range(count + 1)]
         self._known.difference_update(months)
-        return await self.ensure(months), months_later(first, count + 1)
+        return await self.ensure(months), add_months(first, count + 1)
 
     async def _make(self, month: datetime) -> bool:
         for attempt in range(1, _ATTEMPTS + 1):

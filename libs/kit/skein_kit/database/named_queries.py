@@ -84,7 +84,7 @@ _MANY_ROWS = (512, 128, FEW_ROWS)
 _VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
 
 
-def rows_at_once(rows: int) -> int:
+def batch_size(rows: int) -> int:
     """Return how many of so many rows to send in the next statement: all of a few, else one of three numbers.
 
     Every number of rows is a statement of its own, which each connection prepares once and keeps: a statement of 500
@@ -95,7 +95,7 @@ def rows_at_once(rows: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def repeated(query: Query, count: int) -> str:
+def multi_row_insert(query: Query, count: int) -> str:
     """Return an `INSERT ... VALUES (...)` with `count` rows: the one bulk form that a sharded database routes whole.
 
     `:tenant_id` must be the first parameter and is shared by all rows; the others are renumbered row by row.
@@ -109,7 +109,7 @@ def repeated(query: Query, count: int) -> str:
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
 
 
-class Part(NamedTuple):
+class InsertPart(NamedTuple):
     """So many rows that a query inserts, of which the last few parameters are the same for all of them."""
 
     query: Query
@@ -118,7 +118,7 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def together(parts: tuple[Part, ...], last: Query | None = None) -> Query:
+def combine_inserts(parts: tuple[InsertPart, ...], last: Query | None = None) -> Query:
     """Return one statement that inserts so many rows by each of some queries, and then does what `last` does.
 
     It takes tenant_id, the rows' values one after another, each query's followed by what its rows share, under names
@@ -128,7 +128,7 @@ def together(parts: tuple[Part, ...], last: Query | None = None) -> Query:
     names, inserts = ["tenant_id"], []
     for place, (query, count, shared) in enumerate(parts):
         given, each = len(names) - 1, len(query.parameters) - 1
-        text = in_groups(query, each - shared, 1, count).text if shared else repeated(query, count)
+        text = grouped_insert(query, each - shared, 1, count).text if shared else multi_row_insert(query, count)
         # What returns nothing is no table to a sharded database.
         inserts.append(f"part_{place} AS ({_moved(text, given, shared=1)} RETURNING 1)")
         names += [f"value_{number}" for number in range(given, given + count * (each - shared) + shared)]
@@ -152,7 +152,7 @@ def _moved(text: str, by: int, *, shared: int = 0) -> str:
 
 
 @lru_cache(maxsize=1024)
-def in_groups(query: Query, own: int, groups: int, rows: int) -> Query:
+def grouped_insert(query: Query, own: int, groups: int, rows: int) -> Query:
     """Return an `INSERT ... VALUES (...)` of groups of rows, where a group's rows share most values, bound once.
 
     Of the parameters, which must stand in VALUES in their order, `:tenant_id` is shared by all rows; the `own` ones
@@ -186,7 +186,7 @@ _BESIDE = (
 )
 
 
-def beside(query: Query, other: Query, *, on: str, columns: str = "*", **given: str) -> Query:
+def left_join(query: Query, other: Query, *, on: str, columns: str = "*", **given: str) -> Query:
     """Return a statement of the rows of `query`, in no order, and beside each what `other` has for it, or nulls.
 
     `found` are `columns` of the rows of `query`, and `on` says, without parameters, which of them and of `other` belong
@@ -208,27 +208,25 @@ CONDITION = "{condition}"
 
 
 @lru_cache(maxsize=1024)
-def completed(query: Query, condition: str) -> Query:
+def with_condition(query: Query, condition: str) -> Query:
     """Return a query with a condition in the place that it marks by {condition}; its `:name` parameters come last."""
     order = [*query.parameters]
     text = query.text.replace(CONDITION, _numbered(condition, order))
     return replace(query, text=text, parameters=tuple(order))
 
 
-def in_schema(schema: str, query: Query) -> Query:
+def with_schema(schema: str, query: Query) -> Query:
     """Return a query of the kit for the tables of one service: it names them in `any_schema`."""
     return replace(query, text=query.text.replace("any_schema.", f"{schema}."))
 
 
-def spelled_out(query: Query, values: Mapping[str, int | str | UUID]) -> str:
+def inline_values(query: Query, values: Mapping[str, int | str | UUID]) -> str:
     """Return a query with its values in it, as it can travel together with other statements."""
     found = query.bind(values)
     return _POSITION.sub(lambda match: _literal(found[int(match.group(1)) - 1]), query.text)
 
 
-def spelled_out_rows(
-    query: Query, shared: Sequence[int | str | UUID], rows: Iterable[Sequence[int | str | UUID]]
-) -> str:
+def inline_rows(query: Query, shared: Sequence[int | str | UUID], rows: Iterable[Sequence[int | str | UUID]]) -> str:
     """Return an `INSERT ... VALUES (...)` of rows with their values in it; what all rows share stands first in each.
 
     For ids, numbers and times: Postgres may log a statement, and what stands in it with it.

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncpg
 
-from skein_kit.calls.call import current
+from skein_kit.calls.call import current_call
 from skein_kit.errors import (
     DatabaseFull,
     DatabaseUnavailable,
     DeadlineExceeded,
     ReadTooCostly,
-    Refusal,
+    RpcError,
     TextNotStorable,
     TransactionConflict,
 )
@@ -54,7 +54,7 @@ _NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCh
 
 
 # The first that fits counts: a full disk is one of the errors that a database which is not there raises, too.
-_REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[Refusal]], ...] = (
+_REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[RpcError]], ...] = (
     (asyncpg.DiskFullError, DatabaseFull),
     (_TOO_SLOW, DeadlineExceeded),
     (UNAVAILABLE, DatabaseUnavailable),
@@ -63,12 +63,12 @@ _REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ty
 )
 
 
-def refuse(error: BaseException) -> None:
+def raise_rpc_error(error: BaseException) -> None:
     """Raise the refusal for what the driver raises when the database is away, full, slow or in conflict.
 
     Whatever else it is, a refusal for one, is left to whoever asks.
     """
-    if isinstance(error, Refusal):
+    if isinstance(error, RpcError):
         return
     if isinstance(error, asyncpg.QueryCanceledError) and _has_time_left():
         raise ReadTooCostly from None
@@ -80,7 +80,7 @@ def refuse(error: BaseException) -> None:
 
 def _has_time_left() -> bool:
     """Say whether the present call has time left, or no deadline: then the statement met the limit of reads."""
-    call = current()
+    call = current_call()
     if call is None:
         return False
     left = call.remaining()

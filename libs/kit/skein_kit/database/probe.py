@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import asyncpg
 
-from skein_kit.database.connection_settings import CONNECT_SECONDS, connect_keywords, role_of
+from skein_kit.database.connection_settings import CONNECT_SECONDS, connect_arguments, database_role
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
 
 
-class Pulse:
+class DatabaseProbe:
     """Asks whether the database answers, on a connection of its own, because a busy pool is no fault."""
 
     def __init__(self, url: str, role: str, *, pooled: bool = False) -> None:
         """Connect when first asked."""
         # One small question now and then, also where nothing can be kept prepared.
-        self._keywords = {**connect_keywords(url, role, pooled=pooled), "statement_cache_size": 0}
+        self._keywords = {**connect_arguments(url, role, pooled=pooled), "statement_cache_size": 0}
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -30,7 +30,7 @@ class Pulse:
     @asynccontextmanager
     async def open(cls, url: str, *, service: str, pooled: bool = False) -> AsyncIterator[Self]:
         """Keep the connection until the block ends."""
-        pulse = cls(url, role_of(service), pooled=pooled)
+        pulse = cls(url, database_role(service), pooled=pooled)
         try:
             yield pulse
         finally:

@@ -34,7 +34,7 @@ SLOW = Counter(
 log = logs.get("skein")
 
 
-class Observer:
+class QueryObserver:
     """Watches the queries of one service in one database."""
 
     def __init__(self, *, service: str, database: str, slow_seconds: float) -> None:
@@ -44,9 +44,9 @@ class Observer:
         self._slow_seconds = slow_seconds
         self._timers: dict[str, Any] = {}
 
-    def observed(self, query: Query, batch: int = 1) -> Run:
+    def observed(self, query: Query, batch: int = 1) -> QueryRun:
         """Time a query (of a `batch` of rows) while the block runs and, when tracing is on, give it a span."""
-        return Run(self, query, batch)
+        return QueryRun(self, query, batch)
 
     def begun(self, query: Query, batch: int) -> AbstractContextManager[trace.Span] | None:
         """Return what a query's span is inside of; None while tracing is off."""
@@ -92,12 +92,12 @@ class Observer:
         return attributes
 
 
-class Run:
+class QueryRun:
     """One run of a query, from when its block begins until it ends."""
 
     __slots__ = ("_batch", "_observer", "_query", "_span", "_spanning", "_started", "rows")
 
-    def __init__(self, observer: Observer, query: Query, batch: int) -> None:
+    def __init__(self, observer: QueryObserver, query: Query, batch: int) -> None:
         """Tell `observer` of it."""
         self._observer = observer
         self._query = query

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.calls.database_revision import NEVER
+from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable
 from skein_kit.telemetry.metrics import REPLICA_READS
@@ -26,9 +26,9 @@ POSITION = Queries.of("skein_kit")["log_position"]
 # A replica is a millisecond behind as a rule; one that is further behind is left to catch up.
 _LOOKS, _PAUSE_SECONDS = 4, 0.003
 # More of the log than is replayed in so many looks. Who asks for it may also have made up a number.
-_FAR_BYTES = 4 * 1024 * 1024
+_MAX_LAG_BYTES = 4 * 1024 * 1024
 # Until a replica that does not answer is asked again.
-_REST_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
 
 
 class Replica:
@@ -44,27 +44,31 @@ class Replica:
 
     async def entered(self, stack: AsyncExitStack, settings: str, call: Call) -> Transaction | None:
         """Begin a transaction for a read; None when the primary has to be asked."""
-        if call.min_revision is None or call.min_revision == NEVER or time.monotonic() < self._asked_from:
+        if (
+            call.min_revision is None
+            or call.min_revision == UNREACHABLE_REVISION
+            or time.monotonic() < self._asked_from
+        ):
             return None
         # What an earlier transaction of the call has shown is shown by this one as well.
         least = max(call.min_revision, call.revision)
         try:
             async with AsyncExitStack() as entering:
                 transaction = await entering.enter_async_context(self._database.begun(settings))
-                if await _shows(transaction, least):
+                if await _wait_for_revision(transaction, least):
                     stack.push_async_exit(entering.pop_all())
                     self._served.inc()
                     return transaction
         # Whatever it says, a wrong password for one, the primary can answer.
         except (DatabaseBusy, DatabaseUnavailable, asyncpg.PostgresError):
-            self._asked_from = time.monotonic() + _REST_SECONDS
+            self._asked_from = time.monotonic() + _RETRY_SECONDS
             self._unavailable.inc()
             return None
         self._behind.inc()
         return None
 
 
-async def _shows(transaction: Transaction, least: int) -> bool:
+async def _wait_for_revision(transaction: Transaction, least: int) -> bool:
     """Say whether what this transaction reads from now on is so new."""
     if least == 0:
         return True
@@ -74,6 +78,6 @@ async def _shows(transaction: Transaction, least: int) -> bool:
         missing = least - await transaction.value(POSITION)
         if missing <= 0:
             return True
-        if missing > _FAR_BYTES:
+        if missing > _MAX_LAG_BYTES:
             break
     return False

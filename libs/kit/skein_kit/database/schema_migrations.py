@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.database.connection_settings import role_of
+from skein_kit.database.connection_settings import database_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +26,13 @@ _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 # So long a migration waits for what others hold, and whoever comes after it waits as well.
 LOCK_SECONDS = 10.0
 _STATEMENT_TIMEOUT = "15min"
-_UNHEARD = "SET log_min_duration_statement = -1; SET log_min_error_statement = panic; SET log_statement = none"
-_HEARD = "RESET log_min_duration_statement; RESET log_min_error_statement; RESET log_statement"
+_DISABLE_STATEMENT_LOG = (
+    "SET log_min_duration_statement = -1; SET log_min_error_statement = panic; SET log_statement = none"
+)
+_RESTORE_STATEMENT_LOG = "RESET log_min_duration_statement; RESET log_min_error_statement; RESET log_statement"
 
 
-class MigrationRefused(Exception):
+class MigrationError(Exception):
     """The schema cannot be migrated."""
 
 
@@ -62,7 +64,7 @@ def discover(packages: Iterable[str]) -> list[Migration]:
     found.sort()
     if [migration.number for migration in found] != list(range(1, len(found) + 1)):
         message = f"Migration numbers have gaps or repeat: {[migration.number for migration in found]}."
-        raise MigrationRefused(message)
+        raise MigrationError(message)
     return found
 
 
@@ -107,20 +109,20 @@ async def _prepare(
     if not superuser:
         if await connection.fetchval("SELECT session_user") != OWNER:
             message = f"Migrations need a superuser or the role {OWNER}."
-            raise MigrationRefused(message)
+            raise MigrationError(message)
         return
     database = await connection.fetchval("SELECT quote_ident(current_database())")
     if passwords:
         # They stand in their statements, which the server would log when they are slow or fail.
-        await connection.execute(_UNHEARD)
+        await connection.execute(_DISABLE_STATEMENT_LOG)
     await _create_role(connection, OWNER, "NOLOGIN")
     for service in services:
-        await _create_role(connection, role_of(service), "LOGIN")
+        await _create_role(connection, database_role(service), "LOGIN")
         if service in passwords:
             quoted = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
-            await connection.execute(f"ALTER ROLE {role_of(service)} PASSWORD {quoted}")
+            await connection.execute(f"ALTER ROLE {database_role(service)} PASSWORD {quoted}")
     if passwords:
-        await connection.execute(_HEARD)
+        await connection.execute(_RESTORE_STATEMENT_LOG)
     await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
     # For the functions that tell the worker how long transactions last and how far replicas are behind.
     await connection.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
@@ -160,7 +162,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
         migration = known.get(row["number"])
         if migration is not None and migration.checksum != row["checksum"]:
             message = f"Migration {row['number']:04d}_{row['name']} changed after it was applied; restore its text."
-            raise MigrationRefused(message)
+            raise MigrationError(message)
     done = {row["number"] for row in rows}
     fresh = [migration for migration in migrations if migration.number not in done]
     for migration in fresh:
@@ -171,7 +173,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
                 f"Migration {migration.number:04d}_{migration.name} waited too long for a lock that somebody else "
                 "holds, and left nothing. pg_stat_activity shows long transactions; then run `skein migrate` again."
             )
-            raise MigrationRefused(message) from None
+            raise MigrationError(message) from None
     return fresh
 
 

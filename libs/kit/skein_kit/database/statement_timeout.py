@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skein_kit.calls.call import Call, current
-from skein_kit.identity.permissions import RULES, SYSTEM
+from skein_kit.calls.call import Call, current_call
+from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM
 
 # How long after a call's deadline the server ends a statement that was not cancelled.
 _CANCEL_MILLISECONDS = 100
@@ -16,7 +16,7 @@ _READ = ".read"
 _LIMITS_TRANSACTIONS = 17
 
 
-def time_limit(version: int, read_seconds: float = 0.0, *, reads: bool = False) -> str:
+def timeout_settings(version: int, read_seconds: float = 0.0, *, reads: bool = False) -> str:
     """Let the server itself end a statement when the call's time is over, and what nobody goes on with soon after.
 
     A cancellation is sent as well, and sooner; but one that reaches the server before its statement does is lost, and
@@ -29,7 +29,7 @@ def time_limit(version: int, read_seconds: float = 0.0, *, reads: bool = False) 
     deadline: in a transaction that only `reads`, and in every one of a method that asks for no more than a permission
     to read.
     """
-    call = current()
+    call = current_call()
     left = None if call is None else call.remaining()
     abandoned = "transaction_timeout" if version >= _LIMITS_TRANSACTIONS else "idle_in_transaction_session_timeout"
     if left is None:
@@ -45,7 +45,7 @@ def time_limit(version: int, read_seconds: float = 0.0, *, reads: bool = False) 
 
 def _is_read(call: Call) -> bool:
     """Say whether a call's method changes nothing, as the access table has it."""
-    rule = RULES.get(call.path)
+    rule = ACCESS_RULES.get(call.path)
     return rule is not None and rule.permission is not None and rule.permission.endswith(_READ)
 
 

@@ -18,7 +18,7 @@ _LOCK = Queries.of("skein_kit")["lock_purge"]
 DEFAULT_LIMIT = 1000
 
 
-async def purge(
+async def purge_tenant_rows(
     database: Database, tenant_id: UUID, tables: Mapping[str, Query], limit: int
 ) -> tuple[dict[str, int], bool]:
     """Remove up to `limit` rows of a tenant, table by table in the order given, in one transaction.

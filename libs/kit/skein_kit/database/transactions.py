@@ -15,17 +15,17 @@ from uuid import UUID
 
 import asyncpg
 
-from skein_kit.admission.scan_budget import TenantScans
-from skein_kit.calls.call import current
-from skein_kit.calls.database_revision import tells
+from skein_kit.admission.scan_budget import ScanBuckets
+from skein_kit.calls.call import current_call
+from skein_kit.calls.database_revision import reports_revision
 from skein_kit.database import named_queries
-from skein_kit.database.connection_pool import ANSWER_SECONDS, Connections
-from skein_kit.database.connection_settings import CONNECT_SECONDS, connect_keywords, connected, role_of
-from skein_kit.database.deferred_commit import Over
-from skein_kit.database.postgres_errors import refuse
-from skein_kit.database.query_observer import SLOW_SECONDS, Observer
+from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
+from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
+from skein_kit.database.deferred_commit import ClosedConnection
+from skein_kit.database.postgres_errors import raise_rpc_error
+from skein_kit.database.query_observer import SLOW_SECONDS, QueryObserver
 from skein_kit.database.replica import POSITION, Replica
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ class Transaction:
 
     def end(self) -> None:
         """Refuse whatever comes after the end: its connection may be in another's transaction by then."""
-        self._connection = Over()
+        self._connection = ClosedConnection()
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
@@ -92,7 +92,7 @@ class Transaction:
 
     def with_commit(self, query: Query, **values: int | str | UUID) -> None:
         """Run a statement together with the commit, which costs no round trip; nobody learns what it returns."""
-        self.last_words += f"{named_queries.spelled_out(query, values)}; "
+        self.last_words += f"{named_queries.inline_values(query, values)}; "
 
     async def plan(self, *, again: bool) -> None:
         """From here on plan a statement for each call's values, or once for each connection, as `tenant` says."""
@@ -113,11 +113,13 @@ class Transaction:
         names = query.parameters[1:]
         at_once = max(1, named_queries.MAX_PARAMETERS // max(1, len(names)))
         while start < len(rows):
-            part = rows[start : start + named_queries.rows_at_once(min(at_once, len(rows) - start))]
+            part = rows[start : start + named_queries.batch_size(min(at_once, len(rows) - start))]
             start += len(part)
             values = [row[name] for row in part for name in names]
             with self.database.observed(query, len(part)) as seen:
-                status = await self._connection.execute(named_queries.repeated(query, len(part)), tenant_id, *values)
+                status = await self._connection.execute(
+                    named_queries.multi_row_insert(query, len(part)), tenant_id, *values
+                )
                 seen.rows = _count(status)
             inserted += seen.rows
         return inserted
@@ -151,11 +153,11 @@ class Database:
         whose = f"{service}_replica" if reads else service
         limits = limits or ReadLimits()
         # What the conditions of each tenant's reads may scan.
-        self.scans = TenantScans(limits.scan_bytes_per_second)
-        self.connections = Connections(
+        self.scans = ScanBuckets(limits.scan_bytes_per_second)
+        self.connections = ConnectionPool(
             pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads, read_seconds=limits.seconds
         )
-        self.observed = Observer(service=service, database=name, slow_seconds=slow_seconds).observed
+        self.observed = QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observed
 
     @classmethod
     @asynccontextmanager
@@ -179,13 +181,13 @@ class Database:
         prepared. Queries that take longer than `slow_seconds` are logged; 0: none. `limits` hold for callers' reads.
         """
         pool = asyncpg.create_pool(
-            **connect_keywords(url, role_of(service), pooled=pooled),
+            **connect_arguments(url, database_role(service), pooled=pooled),
             min_size=0,
             max_size=size,
             timeout=CONNECT_SECONDS,
             statement_cache_size=statements,
             max_inactive_connection_lifetime=300.0,
-            connect=connected,
+            connect=connect,
             init=init,
             # Every transaction sets what it needs with SET LOCAL, so there is nothing to reset.
             reset=_keep,
@@ -237,27 +239,29 @@ class Database:
             settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not lasting:
             settings += "; SET LOCAL synchronous_commit = off"
-        running = _Running(self, settings, is_told=not aside, reads=reads)
+        running = _TransactionContext(self, settings, is_told=not aside, reads=reads)
         if self._replica is not None and not aside:
-            call = current()
+            call = current_call()
             if call is not None and call.min_revision is not None:
                 return _by_replica(self._replica, settings, call, running)
         return running
 
     def begun(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
-        return _Running(self, settings)
+        return _TransactionContext(self, settings)
 
     def shared(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees global tables and no tenant's rows."""
-        return _Running(self, "")
+        return _TransactionContext(self, "")
 
     def operator(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees the directory of all tenants, and of tenant data what no tenant owns.
 
         That is what is kept under NO_TENANT: the answers to the operator's own requests.
         """
-        return _Running(self, f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'")
+        return _TransactionContext(
+            self, f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
+        )
 
     def account(self, account_id: UUID, *, directory: bool = False) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees what one account has in every tenant: its memberships, its sign-ins.
@@ -267,10 +271,10 @@ class Database:
         settings = f"; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
         if directory:
             settings += "; SET LOCAL skein.operator = 'on'"
-        return _Running(self, settings)
+        return _TransactionContext(self, settings)
 
 
-class _Running:
+class _TransactionContext:
     """One transaction from its beginning to its end, as `async with` runs it.
 
     Written out, and not as a generator: every call comes by here.
@@ -293,7 +297,7 @@ class _Running:
         try:
             self._connection = await connections.begun(self._settings, reads=self._reads)
         except Exception as error:
-            refuse(error)
+            raise_rpc_error(error)
             raise
         transaction = self._transaction = Transaction(self._connection, self._database)
         return transaction
@@ -303,10 +307,10 @@ class _Running:
         try:
             await self._end(error)
         except Exception as failure:
-            refuse(failure)
+            raise_rpc_error(failure)
             raise
         if error is not None:
-            refuse(error)
+            raise_rpc_error(error)
 
     async def _end(self, error: BaseException | None) -> None:
         connections, connection = self._database.connections, self._connection
@@ -320,12 +324,12 @@ class _Running:
                 await connection.execute(f"{self._transaction.last_words}COMMIT")
                 is_over = True
                 if self._is_told:
-                    await _tell_revision(connection)
-            elif self._is_told and isinstance(error, Refusal):
+                    await _record_revision(connection)
+            elif self._is_told and isinstance(error, RpcError):
                 # A refusal is an answer too: whoever is told that a row is there, or changed, finds it so afterwards.
                 await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
                 is_over = True
-                await _tell_revision(connection)
+                await _record_revision(connection)
         finally:
             if is_over:
                 # The pool itself finishes this, whatever happens to whoever waits for it.
@@ -335,7 +339,9 @@ class _Running:
 
 
 @asynccontextmanager
-async def _by_replica(replica: Replica, settings: str, call: Call, otherwise: _Running) -> AsyncIterator[Transaction]:
+async def _by_replica(
+    replica: Replica, settings: str, call: Call, otherwise: _TransactionContext
+) -> AsyncIterator[Transaction]:
     """Run a transaction on a replica that shows what the call must show; without one, the other transaction."""
     async with AsyncExitStack() as stack:
         transaction = await replica.entered(stack, settings, call)
@@ -344,19 +350,19 @@ async def _by_replica(replica: Replica, settings: str, call: Call, otherwise: _R
         yield transaction
 
 
-async def _tell_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
+async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
     """Note on the call that nothing of its answer is newer than what is committed here by now.
 
     When the connection is lost just now the answer is lost with it, as it is when that happens in the commit: without a
     revision its caller's next read could be older than the answer.
     """
-    call = current()
-    if call is not None and tells(call):
+    call = current_call()
+    if call is not None and reports_revision(call):
         call.saw(await connection.fetchval(POSITION.text, timeout=ANSWER_SECONDS))
 
 
 @contextmanager
-def refusing(refusals: Mapping[str, Refusal | Callable[[], Refusal]]) -> Iterator[None]:
+def translate_constraint_errors(refusals: Mapping[str, RpcError | Callable[[], RpcError]]) -> Iterator[None]:
     """Turn violations of named constraints into refusals; other violations are bugs and pass through."""
     try:
         yield
@@ -364,7 +370,7 @@ def refusing(refusals: Mapping[str, Refusal | Callable[[], Refusal]]) -> Iterato
         refusal = refusals.get(error.constraint_name or "")
         if refusal is None:
             raise
-        raise (refusal if isinstance(refusal, Refusal) else refusal()) from None
+        raise (refusal if isinstance(refusal, RpcError) else refusal()) from None
 
 
 def _count(status: str) -> int:
@@ -377,7 +383,7 @@ async def _keep(_connection: object) -> None:
     """Leave a released connection as it is."""
 
 
-def grouped(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
+def group_rows(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
     """Gather rows by the value of a column, in order."""
     result: dict[Any, list[asyncpg.Record]] = {}
     for row in rows:

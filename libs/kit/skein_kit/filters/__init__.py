@@ -8,8 +8,8 @@ true or false, never unknown, so NOT is its opposite. AND and OR beside each oth
 
 from __future__ import annotations
 
-from skein_kit.filters.compiler import ENTRIES, VERSIONS, Condition, compiled
-from skein_kit.filters.evaluator import holds
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, Condition, compile_to_sql
+from skein_kit.filters.evaluator import matches
 from skein_kit.filters.expression import (
     And,
     Compare,
@@ -22,10 +22,10 @@ from skein_kit.filters.expression import (
     Or,
     Tags,
     conjuncts,
-    written,
+    format_expression,
 )
 from skein_kit.filters.fields import FIELDS, Field, Kind, properties_of, property_text
-from skein_kit.filters.parser import MAX_CHARACTERS, read
+from skein_kit.filters.parser import MAX_CHARACTERS, parse
 
 __all__ = [
     "ENTRIES",
@@ -45,11 +45,11 @@ __all__ = [
     "Not",
     "Or",
     "Tags",
-    "compiled",
+    "compile_to_sql",
     "conjuncts",
-    "holds",
+    "format_expression",
+    "matches",
+    "parse",
     "properties_of",
     "property_text",
-    "read",
-    "written",
 ]

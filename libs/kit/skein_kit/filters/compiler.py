@@ -13,7 +13,7 @@ from skein_kit.json_values import exact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class FilterTable:
     """The table whose rows are asked, by its name in the statement, and what its columns are called there."""
 
     name: str
@@ -30,14 +30,14 @@ class Source:
 
 
 _TAGS = "FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id"
-ENTRIES = Source(
+ENTRIES = FilterTable(
     name="entries",
     any_tag=f"EXISTS (SELECT {_TAGS} AND tags.tag = ANY (:{{}}::text[]))",
     all_tags=f"(SELECT count(*) {_TAGS} AND tags.tag = ANY (:{{}}::text[])) = cardinality(:{{}}::text[])",
     has_tags=f"EXISTS (SELECT {_TAGS})",
     columns={"memory_id": "entries.memory_id::text"},
 )
-VERSIONS = Source(
+VERSIONS = FilterTable(
     name="versions",
     any_tag="versions.tags && :{}::text[]",
     all_tags="versions.tags @> :{}::text[]",
@@ -64,7 +64,7 @@ class Condition:
 EVERYTHING = Condition("true", MappingProxyType({}))
 
 
-def compiled(expression: Expression | None, source: Source) -> Condition:
+def compile_to_sql(expression: Expression | None, source: FilterTable) -> Condition:
     """Turn a condition into SQL over the rows of a table; None is no condition."""
     if expression is None:
         return EVERYTHING
@@ -75,7 +75,7 @@ def compiled(expression: Expression | None, source: Source) -> Condition:
 class _Compiler:
     """Collects the values of one condition."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FilterTable) -> None:
         self._source = source
         self.values: dict[str, object] = {}
 

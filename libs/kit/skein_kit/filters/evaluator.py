@@ -20,7 +20,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def holds(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa: C901, PLR0911 - one for each kind.
+def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa: C901, PLR0911 - one for each kind.
     """Say whether a memory passes, given by its fields.
 
     Texts and times are None where there is none, `tags` a collection, `metadata` and `data` what their JSON says,
@@ -28,18 +28,18 @@ def holds(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa
     """
     match expression:
         case And(parts):
-            return all(holds(part, memory) for part in parts)
+            return all(matches(part, memory) for part in parts)
         case Or(parts):
-            return any(holds(part, memory) for part in parts)
+            return any(matches(part, memory) for part in parts)
         case Not(part):
-            return not holds(part, memory)
+            return not matches(part, memory)
         case Tags(mode, tags):
             carried = set(_collection(memory.get("tags")))
             if mode == "all":
                 return carried.issuperset(tags)
             return carried.isdisjoint(tags) == (mode == "none")
         case Contains(path, text):
-            return lowered(text) in lowered(str(_plain(path, memory)))
+            return database_lower(text) in database_lower(str(_plain(path, memory)))
         case Has(path):
             return _is_set(path, memory)
         case Compare(path, "!=", value):
@@ -50,7 +50,7 @@ def holds(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa
             return any(_compare(path, "=", value, memory) for value in values)
 
 
-def lowered(text: str) -> str:
+def database_lower(text: str) -> str:
     """Return small letters, each letter by itself, as the database does."""
     # Python lowers a final sigma, and the only letter that becomes two, by rules of their own. No text holds a NUL.
     return text.replace("Σ", "\u03c3").replace("İ", "\0").lower().replace("\0", "İ")

@@ -93,7 +93,7 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     return tuple(below for part in expression.parts for below in conjuncts(part))
 
 
-def written(expression: Expression) -> str:  # noqa: PLR0911 - one for each kind of condition.
+def format_expression(expression: Expression) -> str:  # noqa: PLR0911 - one for each kind of condition.
     """Return the text that reads as this expression."""
     match expression:
         case And(parts):
@@ -134,7 +134,7 @@ def quoted(text: str) -> str:
 
 
 def _inner(part: Expression) -> str:
-    return f"({written(part)})" if isinstance(part, And | Or) else written(part)
+    return f"({format_expression(part)})" if isinstance(part, And | Or) else format_expression(part)
 
 
 def _listed(values: Iterable[Value], write: Callable[[Value], str]) -> str:

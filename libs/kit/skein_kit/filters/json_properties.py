@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.fields import number_text
 from skein_kit.json_values import exact, structs
-from skein_kit.json_values.exact import JsonInvalid
+from skein_kit.json_values.exact import InvalidJson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ class Match(Protocol):
         """The same as JSON text; empty for none."""
 
 
-def properties_of(objects: Mapping[str, str | None], *, owner: str) -> frozenset[Property]:
+def extract_properties(objects: Mapping[str, str | None], *, owner: str) -> frozenset[Property]:
     """Return the properties of JSON objects, by the name that their paths begin with.
 
     Raises FieldInvalid, about that field of `owner`, when there are too many.
@@ -65,7 +65,7 @@ def properties_of(objects: Mapping[str, str | None], *, owner: str) -> frozenset
     return frozenset(found)
 
 
-def wanted(matches: Iterable[Match]) -> list[Property]:
+def parse_matches(matches: Iterable[Match]) -> list[Property]:
     """Return the properties that are asked for. Raises FieldInvalid for what is no scalar."""
     found: list[Property] = []
     for index, match in enumerate(matches):
@@ -73,7 +73,7 @@ def wanted(matches: Iterable[Match]) -> list[Property]:
             raise FieldInvalid(violations=[(f"properties[{index}].value", "is no text, number or truth value")])
         try:
             value = exact.loads(match.value_json) if match.value_json else structs.value_of(match.value)
-        except JsonInvalid:
+        except InvalidJson:
             raise FieldInvalid(
                 violations=[(f"properties[{index}].value", "is a number that JSON cannot say")]
             ) from None

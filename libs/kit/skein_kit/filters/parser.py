@@ -52,15 +52,15 @@ _AS_JSON = {"\\'": "'", '"': '\\"'}
 _MODES: dict[str, Mode] = {"any": "any", "all": "all", "none": "none"}
 
 
-def read(text: str, place: str = "where") -> Expression | None:
+def parse(text: str, place: str = "where") -> Expression | None:
     """Read a condition; None for an empty text. `place` is the request's field, which refusals name.
 
     Raises FilterInvalid and FilterFieldUnknown.
     """
-    return _Reader(text, place).whole()
+    return _Parser(text, place).whole()
 
 
-class _Reader:
+class _Parser:
     """Reads one text from left to right."""
 
     def __init__(self, text: str, place: str) -> None:

@@ -12,7 +12,7 @@ from skein_kit.filters.expression import And, Compare, Contains, Expression, In,
 
 if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
-    from skein_kit.filters.compiler import Source
+    from skein_kit.filters.compiler import FilterTable
 
 # The fields whose values may be long, and the bytes of one as the database can tell them without reading it. A large
 # JSON is stored compressed: its stored size counts several times.
@@ -26,7 +26,7 @@ _PASSES = f"({CONDITION})"
 _ORDER = "ORDER BY "
 
 
-def cost(condition: Expression | None, source: Source) -> str:
+def scan_cost_sql(condition: Expression | None, source: FilterTable) -> str:
     """Return SQL for the bytes that a condition scans of a row, at most; empty when it scans no long field."""
     counts: Counter[str] = Counter()
     if condition is not None:
@@ -36,11 +36,11 @@ def cost(condition: Expression | None, source: Source) -> str:
 
 
 @lru_cache(maxsize=256)
-def within_budget(query: Query, cost: str) -> Query:
+def with_scan_budget(query: Query, cost: str) -> Query:
     """Return a query that looks at rows in order, its condition still open, with a budget of :scan_bytes.
 
     `passes` is null for a row that the budget did not reach, and for all after it; it always reaches the first one.
-    `cost` is what was scanned of a row.
+    `scan_cost_sql` is what was scanned of a row.
     """
     if query.text.count(_PASSES) != 1 or query.text.count(" AS passes") != 1 or _ORDER not in query.text:
         message = f"{query.name} does not say in an order of each row whether it passes"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _SCOPE, _AGENT, _SUBJECT, _SESSION = ("scope",), ("agent_id",), ("subject_id",), ("session_id",)
 
 
-def visible(agent_id: str, subject_id: str, session_id: str) -> Expression:
+def visible_to(agent_id: str, subject_id: str, session_id: str) -> Expression:
     """Return what somebody sees who is this agent, with this person, in this session; an empty id stands for none.
 
     Scopes lie inside one another: what is of a person or a session and names an agent or a person besides is not seen

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skein_kit.host.readiness import Readiness
-    from skein_kit.http_server.connections import Limits
-    from skein_kit.tls.server_tls import Tls
+    from skein_kit.http_server.connections import HttpLimits
+    from skein_kit.tls.server_tls import ServerTls
 
 
 # How often uvicorn looks after itself; it counts ten of these as a second.
@@ -35,10 +35,10 @@ _TICKS = 10
 _GRACE_SECONDS = 5.0
 
 
-class EmbeddedServer(uvicorn.Server):
+class ManagedUvicorn(uvicorn.Server):
     """A uvicorn that leaves signals to the process it lives in, and ends as soon as it is told and nobody is served."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, limits: Limits) -> None:
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, limits: HttpLimits) -> None:
         """Serve until told to leave."""
         super().__init__(config)
         self._told = asyncio.Event()
@@ -79,7 +79,13 @@ class EmbeddedServer(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serve_http(
-    app: ASGIApp, host: str, port: int, limits: Limits, *, tls: Tls | None = None, grace_seconds: float = _GRACE_SECONDS
+    app: ASGIApp,
+    host: str,
+    port: int,
+    limits: HttpLimits,
+    *,
+    tls: ServerTls | None = None,
+    grace_seconds: float = _GRACE_SECONDS,
 ) -> AsyncIterator[str]:
     """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken.
 
@@ -98,7 +104,7 @@ async def serve_http(
         proxy_headers=False,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls.context(),
     )
-    server = EmbeddedServer(config, listener, limits)
+    server = ManagedUvicorn(config, listener, limits)
     task = asyncio.create_task(server.serve())
     try:
         yield f"{host}:{listener.getsockname()[1]}"
@@ -108,7 +114,7 @@ async def serve_http(
 
 
 @contextlib.asynccontextmanager
-async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness], limits: Limits) -> AsyncIterator[str]:
+async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness], limits: HttpLimits) -> AsyncIterator[str]:
     """Serve the admin port of services whose readiness is in `ready`; yield "host:port"."""
 
     async def live(_request: Request) -> PlainTextResponse:

@@ -39,7 +39,7 @@ def limit() -> int:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shares:
+class FileDescriptorShares:
     """How many connections each kind of server of a process may have open."""
 
     # The gateway's HTTP port.

@@ -1,7 +1,8 @@
 """The one way to run services: production, all-in-one and tests enter `running()`.
 
-A service is a value. Its `start` opens what it needs on a Host and yields its Servicers; `running` puts them behind the
-interceptors, on a port of their own and, for the other services of this process, behind plain function calls.
+A service is a value. Its `start` opens what it needs on a Host and yields its Servicers; `run_services` puts them
+behind the interceptors, on a port of their own and, for the other services of this process, behind plain function
+calls.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ import asyncpg
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein_kit.admission.overload import Overload
+from skein_kit.admission.overload import AdmissionControl
 from skein_kit.admission.scan_budget import MEBIBYTE
-from skein_kit.background import lasting, orphans_logged
+from skein_kit.background import log_unhandled_exceptions, run_forever
 from skein_kit.calls import database_revision
 from skein_kit.calls.call import Call, caller
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.probe import Pulse
+from skein_kit.database.probe import DatabaseProbe
 from skein_kit.database.transactions import Database, ReadLimits
 from skein_kit.errors import StreamEnded
 from skein_kit.host import open_files
 from skein_kit.host.admin_port import serve_admin
-from skein_kit.host.open_files import Shares
-from skein_kit.host.readiness import Readiness, check_schema, is_ready
-from skein_kit.http_server.connections import Limits
-from skein_kit.identity.identity_token import TokenVerifier
+from skein_kit.host.open_files import FileDescriptorShares
+from skein_kit.host.readiness import Readiness, is_ready, require_schema_version
+from skein_kit.http_server.connections import HttpLimits
+from skein_kit.identity.identity_token import IdentityTokenVerifier
 from skein_kit.rpc import pagination, prefetch_server, server_options
-from skein_kit.rpc.channel import Channel, LocalMethods
-from skein_kit.rpc.grpc_handler import Door
-from skein_kit.rpc.health_reflection import Health, OpenServices
-from skein_kit.rpc.interceptors import Chain, Identify, bearer
-from skein_kit.rpc.servicer_registry import Servicers
-from skein_kit.rpc.streaming import Streams
-from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, watched_loop
-from skein_kit.tls.mutual_tls import Mutual
+from skein_kit.rpc.channel import InProcessHandlers, ServiceChannel
+from skein_kit.rpc.grpc_handler import GrpcHandler
+from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatuses
+from skein_kit.rpc.interceptors import Identify, InterceptorChain, bearer_credential
+from skein_kit.rpc.servicer_registry import ServicerRegistry
+from skein_kit.rpc.streaming import StreamLimiter
+from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, measure_event_loop
+from skein_kit.tls.mutual_tls import MutualTlsFiles
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -59,12 +60,12 @@ __all__ = [
     "Host",
     "NotReady",
     "PortTaken",
-    "Running",
+    "RunningServices",
     "Service",
-    "Servicers",
-    "exporting_traces",
+    "ServicerRegistry",
+    "export_traces",
     "is_ready",
-    "running",
+    "run_services",
 ]
 
 # Where the gateway's HTTP is unless it is told otherwise.
@@ -92,7 +93,7 @@ class Service:
     port: int | None
     # The services that it calls.
     calls: tuple[str, ...]
-    start: Callable[[Host], AbstractAsyncContextManager[Servicers]]
+    start: Callable[[Host], AbstractAsyncContextManager[ServicerRegistry]]
     has_database: bool = True
 
 
@@ -115,16 +116,16 @@ class Host:
     # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
     draining: bool = False
     # Connections that the process may have open, by kind of server.
-    open_files: Shares = field(default_factory=lambda: Shares.of(open_files.limit()))
+    open_files: FileDescriptorShares = field(default_factory=lambda: FileDescriptorShares.of(open_files.limit()))
     # The gRPC ports of this process.
     grpc_servers: int = 1
     # What page tokens are signed with: read from the database before the first service is ready.
     handle_key: bytes = field(default=b"", repr=False)
-    local: dict[str, LocalMethods] = field(default_factory=dict)
+    local: dict[str, InProcessHandlers] = field(default_factory=dict)
     # Those of each service.
-    streams: list[Streams] = field(default_factory=list)
-    _channels: dict[tuple[str, bool], Channel] = field(default_factory=dict)
-    _verifier: TokenVerifier | None = None
+    streams: list[StreamLimiter] = field(default_factory=list)
+    _channels: dict[tuple[str, bool], ServiceChannel] = field(default_factory=dict)
+    _verifier: IdentityTokenVerifier | None = None
 
     def channel(self, service: str, *, by_health: bool = True) -> aio.Channel:
         """Return what a generated stub needs of a channel to a service; the host closes it.
@@ -133,7 +134,7 @@ class Host:
         """
         key = (service, by_health)
         if key not in self._channels:
-            self._channels[key] = Channel(
+            self._channels[key] = ServiceChannel(
                 lambda: self.addresses[service],
                 self.local.setdefault(service, {}),
                 ca_file=self.settings.ca_file,
@@ -144,9 +145,9 @@ class Host:
         return cast("aio.Channel", self._channels[key])
 
     @functools.cached_property
-    def mutual(self) -> Mutual | None:
+    def mutual(self) -> MutualTlsFiles | None:
         """Return what the cluster's own services prove to each other that they belong to it. Raises SettingInvalid."""
-        return Mutual.of(self.settings)
+        return MutualTlsFiles.of(self.settings)
 
     def issuer(self, configured: str) -> str:
         """Return the address at which the world reaches the gateway's HTTP, without a slash at its end.
@@ -160,7 +161,7 @@ class Host:
         return f"{scheme}://{self.addresses.get('http') or f'{self.settings.host}:{port}'}"
 
     @property
-    def verifier(self) -> TokenVerifier:
+    def verifier(self) -> IdentityTokenVerifier:
         """Return the process's verifier of identity tokens."""
         if self._verifier is None:
             auth = auth_pb2_grpc.AuthServiceStub(self.channel("auth"))
@@ -169,12 +170,16 @@ class Host:
                 response = await auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest())
                 return {key.key_id: key.jwk for key in response.signing_keys}
 
-            self._verifier = TokenVerifier(fetch)
+            self._verifier = IdentityTokenVerifier(fetch)
         return self._verifier
 
     @asynccontextmanager
     async def database(
-        self, service: str, servicers: Servicers, *, init: Callable[[Any], Coroutine[Any, Any, None]] | None = None
+        self,
+        service: str,
+        servicers: ServicerRegistry,
+        *,
+        init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
     ) -> AsyncIterator[Database]:
         """Open a service's pool; the service is ready while the database answers at a version that it supports."""
         url = self.settings.database_url
@@ -194,7 +199,7 @@ class Host:
                 slow_seconds=self.settings.slow_query_seconds,
                 limits=limits,
             ) as database,
-            Pulse.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
+            DatabaseProbe.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
             AsyncExitStack() as stack,
         ):
             if self.settings.replica_url and service in database_revision.SERVICES:
@@ -216,7 +221,7 @@ class Host:
                     version = await pulse.value(_QUERIES["schema_version"])
                 except asyncpg.UndefinedTableError:
                     version = 0
-                check_schema(version, self.schema_version)
+                require_schema_version(version, self.schema_version)
                 if service in pagination.SERVICES and not self.handle_key:
                     self.handle_key = await pulse.value(_QUERIES["handle_key"])
                 return True
@@ -224,9 +229,11 @@ class Host:
             servicers.ready_checks.append(ready)
             yield database
 
-    def http_limits(self, connections: int, is_proxy: Callable[[str], bool] = lambda _address: False) -> Limits:
+    def http_limits(self, connections: int, is_proxy: Callable[[str], bool] = lambda _address: False) -> HttpLimits:
         """Return the limits of an HTTP port that has so many connections at most."""
-        return Limits.of(self.settings, most=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy)
+        return HttpLimits.of(
+            self.settings, most=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy
+        )
 
     async def close(self) -> None:
         """Close the channels."""
@@ -235,7 +242,7 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Running:
+class RunningServices:
     """Services that listen."""
 
     host: Host
@@ -257,7 +264,7 @@ class Running:
 
 
 @asynccontextmanager
-async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Running]:
+async def run_services(services: Sequence[Service], host: Host) -> AsyncIterator[RunningServices]:
     """Run services until the block ends, then drain: not ready, wait, finish what is in flight, stop.
 
     The services listen when the block begins; `Running.ready` waits until they can serve. Later services are stopped
@@ -265,22 +272,22 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
     """
     ready = {service.name: Readiness(service.name) for service in services}
     host.grpc_servers = max(1, sum(service.port is not None for service in services))
-    checkers: list[Health] = []
+    checkers: list[HealthStatuses] = []
     watchers: list[asyncio.Task[None]] = []
     async with AsyncExitStack() as stack:
-        stack.enter_context(orphans_logged())
+        stack.enter_context(log_unhandled_exceptions())
         stack.push_async_callback(host.close)
         BUILD.labels(VERSION, host.schema_version).set(1)
-        await stack.enter_async_context(watched_loop())
+        await stack.enter_async_context(measure_event_loop())
         # Before the services, so that it outlasts them: whoever looks sees how they leave off.
-        admin = await stack.enter_async_context(_admin(host, ready))
+        admin = await stack.enter_async_context(_serve_admin(host, ready))
         for service in services:
             servicers = await stack.enter_async_context(service.start(host))
-            checker, watcher = await stack.enter_async_context(_serving(service, servicers, host, ready[service.name]))
+            checker, watcher = await stack.enter_async_context(_serve(service, servicers, host, ready[service.name]))
             checkers.append(checker)
             watchers.append(watcher)
         try:
-            yield Running(host=host, admin=admin, _ready=ready)
+            yield RunningServices(host=host, admin=admin, _ready=ready)
         finally:
             host.draining = True
             # First of all nobody may say "ready" again.
@@ -296,20 +303,20 @@ async def running(services: Sequence[Service], host: Host) -> AsyncIterator[Runn
 
 
 @asynccontextmanager
-async def _serving(
-    service: Service, servicers: Servicers, host: Host, ready: Readiness
-) -> AsyncIterator[tuple[Health, asyncio.Task[None]]]:
+async def _serve(
+    service: Service, servicers: ServicerRegistry, host: Host, ready: Readiness
+) -> AsyncIterator[tuple[HealthStatuses, asyncio.Task[None]]]:
     settings = host.settings
-    streams = Streams(
+    streams = StreamLimiter(
         most_seconds=settings.max_stream_seconds,
         most_of_a_tenant=settings.max_streams_per_tenant,
         recheck_seconds=settings.stream_recheck_seconds,
         step_seconds=settings.default_deadline_seconds,
     )
     host.streams.append(streams)
-    overload = Overload(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
-    chain = Chain(
-        identify=servicers.identify or _verified(host),
+    overload = AdmissionControl(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
+    chain = InterceptorChain(
+        identify=servicers.identify or _identify_by_token(host),
         admit=servicers.admit,
         overload=overload,
         default_deadline=host.settings.default_deadline_seconds,
@@ -317,11 +324,11 @@ async def _serving(
         continues_trace=servicers.continues_trace,
         handle_key=lambda: host.handle_key,
         streams=streams,
-        identify_again=None if servicers.is_edge else _still_signed(host),
+        identify_again=None if servicers.is_edge else _reidentify_by_key(host),
     )
     answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
     servicers.answers.update(answers)
-    checker = Health()
+    checker = HealthStatuses()
     names = ["", *servicers.names]
     checker.set_status(names, serving=False)
     if host.in_process_calls:
@@ -331,7 +338,7 @@ async def _serving(
         is_refusing = bool if overload is None else lambda: overload.is_refusing
         server = await _listen(service, answers, servicers, checker, host, is_refusing)
     watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
-    watcher = asyncio.create_task(lasting(watch, name=f"readiness of {service.name}"))
+    watcher = asyncio.create_task(run_forever(watch, name=f"readiness of {service.name}"))
     try:
         with nullcontext() if overload is None else overload.watching():
             yield checker, watcher
@@ -346,19 +353,19 @@ async def _serving(
 
 async def _listen(
     service: Service,
-    answers: LocalMethods,
-    servicers: Servicers,
-    checker: Health,
+    answers: InProcessHandlers,
+    servicers: ServicerRegistry,
+    checker: HealthStatuses,
     host: Host,
     is_refusing: Callable[[], bool],
 ) -> aio.Server:
     connections = host.open_files.of_grpc_server(is_edge=servicers.is_edge, servers=host.grpc_servers)
-    options = server_options.of_server(host.settings, connections=connections, is_edge=servicers.is_edge)
+    options = server_options.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
     server = prefetch_server.server(options, is_refusing)
     origin = servicers.origin if servicers.is_edge else None
     seconds = host.settings.request_body_seconds
-    open_services = OpenServices(checker, servicers.names, message_seconds=seconds)
-    server.add_generic_rpc_handlers((Door(answers, origin, body_seconds=seconds), open_services))
+    open_services = HealthReflectionHandler(checker, servicers.names, message_seconds=seconds)
+    server.add_generic_rpc_handlers((GrpcHandler(answers, origin, body_seconds=seconds), open_services))
     wanted = host.addresses[service.name]
     try:
         secure = servicers.credentials
@@ -375,9 +382,9 @@ async def _listen(
     return server
 
 
-def _verified(host: Host) -> Identify:
+def _identify_by_token(host: Host) -> Identify:
     async def identify(call: Call) -> Caller:
-        token = bearer(call)
+        token = bearer_credential(call)
         caller = await host.verifier.verify(token)
         call.token = token
         return caller
@@ -385,7 +392,7 @@ def _verified(host: Host) -> Identify:
     return identify
 
 
-def _still_signed(host: Host) -> Identify:
+def _reidentify_by_key(host: Host) -> Identify:
     """Return how a service that calls do not enter at sees whether a stream may go on.
 
     The gateway asks auth again and ends the stream if it has to; the identity that it began with lives for a minute,
@@ -407,7 +414,7 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 
 @asynccontextmanager
-async def _admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
+async def _serve_admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         try:
             address = await stack.enter_async_context(
@@ -422,7 +429,7 @@ async def _admin(host: Host, ready: Mapping[str, Readiness]) -> AsyncIterator[st
 
 
 @contextlib.contextmanager
-def exporting_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator[None]:
+def export_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator[None]:
     """Export traces as those of `name` while the block runs; without an endpoint tracing stays off."""
     if settings.otlp_endpoint:
         TRACING.export(settings.otlp_endpoint, ratio=settings.trace_ratio, name=name)

@@ -11,18 +11,18 @@ from skein_kit.telemetry.metrics import READY
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from skein_kit.rpc.health_reflection import Health
-    from skein_kit.rpc.servicer_registry import Servicers
+    from skein_kit.rpc.health_reflection import HealthStatuses
+    from skein_kit.rpc.servicer_registry import ServicerRegistry
 
 _INTERVAL_SECONDS = 0.25
 _CHECK_SECONDS = 2.0
 
 
-class Unready(Exception):
+class NotReady(Exception):
     """A service cannot serve; the message says why, and what whoever runs it can do."""
 
 
-def check_schema(version: int, supported: int) -> None:
+def require_schema_version(version: int, supported: int) -> None:
     """Accept the version that the code was written for and the next one; raise Unready for others.
 
     So a migration goes first and the processes follow one by one, and they may go back to the version before.
@@ -31,17 +31,17 @@ def check_schema(version: int, supported: int) -> None:
         return
     hint = "run `skein migrate`" if version < supported else "it takes a newer version of Skein"
     message = f"The schema is at version {version}; this process serves {supported} and {supported + 1}: {hint}."
-    raise Unready(message)
+    raise NotReady(message)
 
 
-async def why_not_ready(servicers: Servicers) -> str:
+async def unready_reason(servicers: ServicerRegistry) -> str:
     """Return what keeps a service from serving; nothing when every check says yes in time."""
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             for check in servicers.ready_checks:
                 if not await check():
                     return f"{_name(check)} says no."
-    except Unready as unready:
+    except NotReady as unready:
         return str(unready)
     except TimeoutError:
         return f"A check took more than {_CHECK_SECONDS:.0f} s."
@@ -51,9 +51,9 @@ async def why_not_ready(servicers: Servicers) -> str:
     return ""
 
 
-async def is_ready(servicers: Servicers) -> bool:
+async def is_ready(servicers: ServicerRegistry) -> bool:
     """Say whether every check of a service says so, in time."""
-    return not await why_not_ready(servicers)
+    return not await unready_reason(servicers)
 
 
 class Readiness:
@@ -69,10 +69,12 @@ class Readiness:
         self._gauge = READY.labels(service)
         self._gauge.set(0)
 
-    async def watch(self, servicers: Servicers, checker: Health, names: Iterable[str], address: str) -> None:
+    async def watch(
+        self, servicers: ServicerRegistry, checker: HealthStatuses, names: Iterable[str], address: str
+    ) -> None:
         """Look again and again, until cancelled."""
         while True:
-            why = await why_not_ready(servicers)
+            why = await unready_reason(servicers)
             if why != self.why:
                 was_ready = self.event.is_set()
                 checker.set_status(names, serving=not why)

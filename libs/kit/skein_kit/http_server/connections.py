@@ -70,7 +70,7 @@ class Connection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class HttpLimits:
     """The limits of one port."""
 
     # Connections in all, and of one address.
@@ -115,10 +115,10 @@ class _Group:
         return next((connection for waiting in self.yielding.values() for connection in waiting), None)
 
 
-class Connections:
+class ConnectionTable:
     """The open connections of one port."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._all = _Group()
         self._of_address: dict[str, _Group] = {}

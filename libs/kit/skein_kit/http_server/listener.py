@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from skein_kit.http_server.connections import Connection, Connections, Limits, Phase, Reason
-from skein_kit.network.tcp_keepalive import keep_watch
+from skein_kit.http_server.connections import Connection, ConnectionTable, HttpLimits, Phase, Reason
+from skein_kit.network.tcp_keepalive import enable_keepalive
 
 if TYPE_CHECKING:
     import ssl
@@ -36,11 +36,11 @@ _TLS_SHUTDOWN_SECONDS = 2.0
 class Listener:
     """Accepts the connections of one port for a uvicorn."""
 
-    def __init__(self, server: uvicorn.Server, listener: socket.socket, limits: Limits) -> None:
+    def __init__(self, server: uvicorn.Server, listener: socket.socket, limits: HttpLimits) -> None:
         """Listen from `start` on."""
         self._server = server
         self._listener = listener
-        self._connections = Connections(limits)
+        self._connections = ConnectionTable(limits)
         self._stalled_seconds = limits.stalled_seconds
         self._loop = asyncio.get_running_loop()
         # Connections whose transport is being made: with TLS that lasts as long as the handshake.
@@ -93,7 +93,7 @@ class Listener:
             return
         accepted.settimeout(0)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        keep_watch(accepted, unanswered_seconds=self._stalled_seconds)
+        enable_keepalive(accepted, unanswered_seconds=self._stalled_seconds)
         task = self._loop.create_task(self._begin(protocol, accepted, self._server.config.ssl))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
@@ -112,7 +112,9 @@ class Listener:
 class _Protocol(H11Protocol):
     """uvicorn's protocol of one connection, which says what the connection waits for."""
 
-    def __init__(self, server: uvicorn.Server, connections: Connections, accepted: socket.socket, address: str) -> None:
+    def __init__(
+        self, server: uvicorn.Server, connections: ConnectionTable, accepted: socket.socket, address: str
+    ) -> None:
         super().__init__(config=server.config, server_state=server.server_state, app_state=server.lifespan.state)
         self.connection = Connection(address, self._close)
         self._connections = connections

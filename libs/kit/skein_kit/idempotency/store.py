@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from google.protobuf.message import Message
 
-from skein_kit.database.named_queries import Queries, in_schema
+from skein_kit.database.named_queries import Queries, with_schema
 from skein_kit.errors import RequestIdReused
 from skein_kit.ids import now
 from skein_kit.json_values import fields
@@ -33,7 +33,7 @@ LIFETIME = timedelta(hours=24)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Once:
+class IdempotencyKey:
     """One request that must have one effect; an empty request_id means no such wish."""
 
     principal: str
@@ -54,24 +54,24 @@ class Once:
             rest = type(request)()
             rest.CopyFrom(request)
             rest.ClearField("request_id")
-            _forget_secrets(rest)
+            _clear_secrets(rest)
             fields.canonical(rest)
             digest.update(rest.SerializeToString(deterministic=True))
         return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
 
 
-def _forget_secrets(message: Message) -> None:
+def _clear_secrets(message: Message) -> None:
     """Clear every field that is marked as a secret, in the message and in those inside of it."""
     for field, value in message.ListFields():
         if field.GetOptions().debug_redact:
             message.ClearField(field.name)
-        elif field.message_type is not None and _holds_secrets(field.message_type):
+        elif field.message_type is not None and _has_secrets(field.message_type):
             for part in [value] if isinstance(value, Message) else value:
-                _forget_secrets(part)
+                _clear_secrets(part)
 
 
 @lru_cache(maxsize=1024)
-def _holds_secrets(kind: Descriptor) -> bool:
+def _has_secrets(kind: Descriptor) -> bool:
     """Say whether messages of a kind have secrets anywhere inside; no kind that has lies inside itself, or in a map."""
     looked_at: set[str] = set()
     left = [kind]
@@ -86,19 +86,19 @@ def _holds_secrets(kind: Descriptor) -> bool:
     return False
 
 
-class Requests:
+class IdempotencyStore:
     """The stored answers of one service, in its table `<schema>.requests`."""
 
     def __init__(self, schema: str) -> None:
         """Use the schema's table."""
         queries = Queries.of("skein_kit")
 
-        self._claim, self._answer = (in_schema(schema, queries[name]) for name in ("claim_request", "answer_request"))
-        self._correct = in_schema(schema, queries["correct_request"])
-        self._delete = in_schema(schema, queries["delete_expired_requests"])
+        self._claim, self._answer = (with_schema(schema, queries[name]) for name in ("claim_request", "answer_request"))
+        self._correct = with_schema(schema, queries["correct_request"])
+        self._delete = with_schema(schema, queries["delete_expired_requests"])
 
     async def claim(
-        self, tx: Transaction, tenant_id: UUID, once: Once, *, answer: Message | None = None
+        self, tx: Transaction, tenant_id: UUID, once: IdempotencyKey, *, answer: Message | None = None
     ) -> bytes | None:
         """Return the first answer if there is one; else None, and the request is the caller's to answer.
 
@@ -127,11 +127,11 @@ class Requests:
         first: bytes = row["response"]
         return first
 
-    async def answer(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
+    async def answer(self, tx: Transaction, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
         """Keep the answer of a claimed request."""
         await self._keep(self._answer, tx, tenant_id, once, response)
 
-    async def correct(self, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
+    async def correct(self, tx: Transaction, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
         """Replace the answer of a request whose work is committed, unless what it spoke of was purged meanwhile."""
         await self._keep(self._correct, tx, tenant_id, once, response)
 
@@ -139,7 +139,9 @@ class Requests:
         """Remove the tenant's answers that are older than their lifetime; return how many."""
         return await tx.execute(self._delete, tenant_id=tenant_id, expired_before=at - LIFETIME)
 
-    async def _keep(self, query: Query, tx: Transaction, tenant_id: UUID, once: Once, response: Message) -> None:
+    async def _keep(
+        self, query: Query, tx: Transaction, tenant_id: UUID, once: IdempotencyKey, response: Message
+    ) -> None:
         if not once.request_id:
             return
         await tx.execute(

@@ -55,7 +55,7 @@ def is_jwt(credential: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """One token as its holder has it."""
 
     prefix: str

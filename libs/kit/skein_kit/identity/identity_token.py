@@ -32,11 +32,11 @@ _MAX_CACHED_TOKENS = 10_000
 # An unknown key id asks auth for the keys at most this often.
 _REFRESH_SECONDS = 1.0
 # A key that auth lists no more verifies nothing after this long: a stolen signing key is of no use within five seconds.
-_BELIEVED_SECONDS = 4.0
+_KEY_MAX_AGE_SECONDS = 4.0
 # Busy verifiers ask again after this long, without holding up a call.
-_RENEW_SECONDS = 2.0
+_KEY_REFRESH_SECONDS = 2.0
 # While auth does not answer, what it said last is believed for this long.
-_UNHEARD_SECONDS = 60.0
+_KEY_STALE_IF_ERROR_SECONDS = 60.0
 # An auth that hangs holds up a call no longer than this.
 _WAIT_SECONDS = 2.0
 
@@ -82,7 +82,7 @@ class Caller:
         return self.tenant_id
 
 
-def sign(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
+def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
     """Sign a caller's identity; return the token and the Unix time at which it ends.
 
     It ends after a minute, or at `until` (the end of the credential that it stands for) if that is sooner.
@@ -117,7 +117,7 @@ def _optional(caller: Caller) -> dict[str, str | bool | list[str]]:
     }
 
 
-class TokenVerifier:
+class IdentityTokenVerifier:
     """Verifies identity tokens with auth's public keys, which it asks for again every few seconds.
 
     A verified token is remembered until it ends or its key is withdrawn, so that a busy caller costs one signature
@@ -125,13 +125,13 @@ class TokenVerifier:
     """
 
     def __init__(
-        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, believed_seconds: float = _BELIEVED_SECONDS
+        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, believed_seconds: float = _KEY_MAX_AGE_SECONDS
     ) -> None:
         """Use `fetch` to get public keys: key id to JSON Web Key."""
         self._fetch = fetch
         self._believed_seconds = believed_seconds
         self._keys: dict[str, OKPKey] = {}
-        self._fetched = -_UNHEARD_SECONDS
+        self._fetched = -_KEY_STALE_IF_ERROR_SECONDS
         self._tried = -_REFRESH_SECONDS
         self._fetching = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
@@ -169,7 +169,7 @@ class TokenVerifier:
     async def _keep_fresh(self) -> None:
         """Renew the keys: beside the call while they are young, before it when they are old."""
         age = time.monotonic() - self._fetched
-        if age < min(_RENEW_SECONDS, self._believed_seconds) or not self._keys:
+        if age < min(_KEY_REFRESH_SECONDS, self._believed_seconds) or not self._keys:
             return
         if self._renewal is None or self._renewal.done():
             # What it raises is nobody's: the next call tries again, and in the end waits.
@@ -182,7 +182,7 @@ class TokenVerifier:
         try:
             await self._fetch_since(time.monotonic())
         except Exception:  # noqa: BLE001 - whatever it is: auth does not answer.
-            if time.monotonic() - self._fetched >= _UNHEARD_SECONDS:
+            if time.monotonic() - self._fetched >= _KEY_STALE_IF_ERROR_SECONDS:
                 self._withdraw({})
 
     async def _key(self, token: str) -> OKPKey:

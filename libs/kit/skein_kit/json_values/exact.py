@@ -41,10 +41,10 @@ _HALF_CHARACTER = "holds half a character"
 
 # What a terminal or a reader of lines acts on instead of showing it: controls but for tab and line feed, separators of
 # lines, marks that turn the direction of text around.
-ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
-class JsonInvalid(ValueError):
+class InvalidJson(ValueError):
     """JSON that no field takes; the message says why, in words that follow the field's name."""
 
 
@@ -56,7 +56,7 @@ class ExactFloat(float):
 
     @classmethod
     def read(cls, text: str) -> float:
-        """Return a plain float where that says all, and infinity, which `written` refuses, for what is beyond."""
+        """Return a plain float where that says all, and infinity, which `serialize` refuses, for what is beyond."""
         double = float(text)
         if math.isinf(double) or len(text) > MAX_NUMBER_CHARACTERS:
             return math.inf
@@ -79,19 +79,19 @@ def is_double(number: int | Decimal) -> bool:
     return Decimal(repr(double)) == number
 
 
-def exactly(value: Any) -> Any:
+def to_decimals(value: Any) -> Any:
     """Return values with the Decimals that ExactFloats remember."""
     if isinstance(value, ExactFloat):
         return value.exact
     if isinstance(value, dict):
-        return {name: exactly(inner) for name, inner in value.items()}
+        return {name: to_decimals(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [exactly(inner) for inner in value]
+        return [to_decimals(inner) for inner in value]
     return value
 
 
 def loads(text: str | bytes) -> Any:
-    """Read JSON text that was checked before, such as a column's, or is checked by `written` afterwards.
+    """Read JSON text that was checked before, such as a column's, or is checked by `serialize` afterwards.
 
     Raises ValueError for what is no JSON, NaN and infinities included.
     """
@@ -108,7 +108,7 @@ def loads_mixed(text: str | bytes) -> Any:
 
 def escape_active(text: str) -> str:
     """Return the same JSON with every ACTIVE character escaped; such characters occur in strings alone."""
-    return ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def dumps(
@@ -147,7 +147,7 @@ def dumps(
 def parse(text: str) -> Any:
     """Read a caller's JSON text strictly.
 
-    Raises JsonInvalid for what is no JSON, for a name that an object has twice, for numbers beyond a double's range or
+    Raises InvalidJson for what is no JSON, for a name that an object has twice, for numbers beyond a double's range or
     of more than MAX_NUMBER_CHARACTERS, and for more than MAX_DEPTH levels or MAX_JSON_BYTES.
     """
     try:
@@ -155,12 +155,12 @@ def parse(text: str) -> Any:
             text, parse_float=_decimal, parse_int=_integer, parse_constant=_no_constant, object_pairs_hook=_object
         )
         check_depth(value)
-    except JsonInvalid:
+    except InvalidJson:
         raise
     except RecursionError:
-        raise JsonInvalid(_TOO_DEEP) from None
+        raise InvalidJson(_TOO_DEEP) from None
     except ValueError as error:
-        raise JsonInvalid(f"is not JSON: {error}") from None
+        raise InvalidJson(f"is not JSON: {error}") from None
     if _SURROGATE.search(text):
         check_characters(value)
     if len(text.encode()) > MAX_JSON_BYTES:
@@ -168,18 +168,18 @@ def parse(text: str) -> Any:
     return value
 
 
-def written(value: object) -> str:
-    """Write JSON that a caller gave as values. Raises JsonInvalid as `parse` does."""
+def serialize(value: object) -> str:
+    """Write JSON that a caller gave as values. Raises InvalidJson as `parse` does."""
     check_depth(value)
-    value = exactly(value)
+    value = to_decimals(value)
     check_numbers(value)
     text = dumps(value)
     try:
         length = len(text.encode())
     except UnicodeEncodeError:
-        raise JsonInvalid(_HALF_CHARACTER) from None
+        raise InvalidJson(_HALF_CHARACTER) from None
     if length > MAX_JSON_BYTES:
-        raise JsonInvalid(TOO_LONG)
+        raise InvalidJson(TOO_LONG)
     return text
 
 
@@ -187,17 +187,17 @@ def equal(one: str | None, other: str | None) -> bool:
     """Say whether two JSON texts say the same: 1 and 1.0 do, numbers that differ in any digit do not."""
     if one is None or other is None:
         return one is other
-    return one == other or same(loads(one), loads(other), Decimal)
+    return one == other or equal_values(loads(one), loads(other), Decimal)
 
 
-def rounded(value: Any) -> Any:
+def to_floats(value: Any) -> Any:
     """Return values with floats for Decimals, as protobuf's parser takes them."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):
-        return {name: rounded(inner) for name, inner in value.items()}
+        return {name: to_floats(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [rounded(inner) for inner in value]
+        return [to_floats(inner) for inner in value]
     return value
 
 
@@ -211,12 +211,12 @@ def canonical(value: object) -> str:
 
 
 def integer(text: str) -> int | Decimal:
-    """Read the digits of a whole number; one that is too long for Python stays a Decimal, which `written` refuses."""
+    """Read the digits of a whole number; one that is too long for Python stays a Decimal, which `serialize` refuses."""
     return int(text) if len(text) <= MAX_NUMBER_CHARACTERS else Decimal(text)
 
 
 def decimal(text: str) -> Decimal:
-    """Read a number with a fraction or an exponent; one beyond all bounds is NaN, which `written` refuses."""
+    """Read a number with a fraction or an exponent; one beyond all bounds is NaN, which `serialize` refuses."""
     exponent = _EXPONENT.search(text)
     if exponent is not None and len(exponent.group(1)) > len(str(MAX_EXPONENT)) + 2:
         return Decimal("NaN")
@@ -225,7 +225,7 @@ def decimal(text: str) -> Decimal:
 
 def _integer(text: str) -> int:
     if len(text) > MAX_NUMBER_CHARACTERS:
-        raise JsonInvalid(_LONG_NUMBER)
+        raise InvalidJson(_LONG_NUMBER)
     number = int(text)
     _check_number(number)
     return number
@@ -233,10 +233,10 @@ def _integer(text: str) -> int:
 
 def _decimal(text: str) -> Decimal:
     if len(text) > MAX_NUMBER_CHARACTERS:
-        raise JsonInvalid(_LONG_NUMBER)
+        raise InvalidJson(_LONG_NUMBER)
     exponent = _EXPONENT.search(text)
     if exponent is not None and int(exponent.group(1) or 0) > MAX_EXPONENT:
-        raise JsonInvalid(_EXTREME_NUMBER)
+        raise InvalidJson(_EXTREME_NUMBER)
     number = Decimal(text)
     _check_number(number)
     return number
@@ -246,13 +246,13 @@ def _check_number(number: int | Decimal) -> None:
     try:
         double = float(number)
     except OverflowError:
-        raise JsonInvalid(_EXTREME_NUMBER) from None
+        raise InvalidJson(_EXTREME_NUMBER) from None
     if math.isinf(double) or (double == 0 and number != 0):
-        raise JsonInvalid(_EXTREME_NUMBER)
+        raise InvalidJson(_EXTREME_NUMBER)
 
 
 def check_numbers(value: object) -> None:
-    """Raise JsonInvalid for a number that no field takes."""
+    """Raise InvalidJson for a number that no field takes."""
     if isinstance(value, dict):
         for inner in value.values():
             check_numbers(inner)
@@ -264,37 +264,37 @@ def check_numbers(value: object) -> None:
     elif isinstance(value, int):
         _check_number(value)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise JsonInvalid(NO_NUMBER)
+        raise InvalidJson(NO_NUMBER)
 
 
 def _check_decimal(number: Decimal) -> None:
     if not number.is_finite():
-        raise JsonInvalid(_EXTREME_NUMBER)
+        raise InvalidJson(_EXTREME_NUMBER)
     _, digits, exponent = number.as_tuple()
     if len(digits) > MAX_NUMBER_CHARACTERS:
-        raise JsonInvalid(_LONG_NUMBER)
+        raise InvalidJson(_LONG_NUMBER)
     if not -MAX_EXPONENT - len(digits) <= int(exponent) <= MAX_EXPONENT:
-        raise JsonInvalid(_EXTREME_NUMBER)
+        raise InvalidJson(_EXTREME_NUMBER)
     _check_number(number)
 
 
 def check_characters(value: object) -> None:
-    """Raise JsonInvalid for half of a surrogate pair, which JSON can say and no other text."""
+    """Raise InvalidJson for half of a surrogate pair, which JSON can say and no other text."""
     try:
         dumps(value).encode()
     except UnicodeEncodeError:
-        raise JsonInvalid(_HALF_CHARACTER) from None
+        raise InvalidJson(_HALF_CHARACTER) from None
 
 
 def _check_size(value: object) -> None:
     """Refuse what is too long without spaces, which do not count."""
     if len(dumps(value).encode()) > MAX_JSON_BYTES:
-        raise JsonInvalid(TOO_LONG)
+        raise InvalidJson(TOO_LONG)
 
 
 def _no_constant(name: str) -> NoReturn:
     message = f"is not JSON: there is no {name}"
-    raise JsonInvalid(message)
+    raise InvalidJson(message)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -302,21 +302,21 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         message = f"has the name {dumps(twice[:100])} twice in one object"
-        raise JsonInvalid(message)
+        raise InvalidJson(message)
     return found
 
 
 def check_depth(value: object, left: int = MAX_DEPTH) -> None:
-    """Raise JsonInvalid for what is nested more than MAX_DEPTH levels deep."""
+    """Raise InvalidJson for what is nested more than MAX_DEPTH levels deep."""
     if not isinstance(value, dict | list):
         return
     if left == 0:
-        raise JsonInvalid(_TOO_DEEP)
+        raise InvalidJson(_TOO_DEEP)
     for inner in value.values() if isinstance(value, dict) else value:
         check_depth(inner, left - 1)
 
 
-def same(one: Any, other: Any, number: type[float | Decimal]) -> bool:
+def equal_values(one: Any, other: Any, number: type[float | Decimal]) -> bool:
     """Compare two values, their numbers after `number` has made of them what is compared."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -324,13 +324,13 @@ def same(one: Any, other: Any, number: type[float | Decimal]) -> bool:
         return (
             isinstance(other, dict)
             and one.keys() == other.keys()
-            and all(same(inner, other[name], number) for name, inner in one.items())
+            and all(equal_values(inner, other[name], number) for name, inner in one.items())
         )
     if isinstance(one, list):
         return (
             isinstance(other, list)
             and len(one) == len(other)
-            and all(same(*pair, number) for pair in zip(one, other, strict=True))
+            and all(equal_values(*pair, number) for pair in zip(one, other, strict=True))
         )
     if isinstance(one, int | float | Decimal):
         return isinstance(other, int | float | Decimal) and number(one) == number(other)
@@ -350,7 +350,7 @@ def _spelled(number: Decimal) -> str:
     if not number:
         number = abs(number)
     if abs(int(number.as_tuple().exponent)) > MAX_NUMBER_CHARACTERS + MAX_EXPONENT:
-        # What `written` refuses is not written in full either: it may be gigabytes.
+        # What `serialize` refuses is not written in full either: it may be gigabytes.
         return str(number)
     text = format(number, "f")
     if len(text) <= MAX_DIGITS:

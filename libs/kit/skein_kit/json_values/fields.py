@@ -18,7 +18,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import structs
-from skein_kit.json_values.exact import JsonInvalid
+from skein_kit.json_values.exact import InvalidJson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ class _Layout:
     parts: tuple[Any, ...]
 
 
-def complete(request: Message) -> None:
+def complete_json_fields(request: Message) -> None:
     """Check every JSON text of a request, and set the message beside it; names of texts in a mask mean both.
 
     Raises FieldInvalid for text that no field takes, and for a message that says something else than its text.
@@ -89,24 +89,24 @@ def value_of(message: Message, field: str) -> Any:
 def set_value(message: Message, field: str, value: Any) -> None:
     """Set a field and its text to values. Raises FieldInvalid for what no field takes."""
     try:
-        text = exact_json.written(value)
-    except JsonInvalid as invalid:
+        text = exact_json.serialize(value)
+    except InvalidJson as invalid:
         raise FieldInvalid(violations=[(field, str(invalid))]) from None
     setattr(message, field + TEXT, text)
     _fill(message, field, value)
 
 
-def forget(message: Message, field: str) -> None:
+def clear(message: Message, field: str) -> None:
     """Clear a field and its text."""
     message.ClearField(field)
     message.ClearField(field + TEXT)
 
 
-def fit(message: Message, most_bytes: int) -> None:
+def drop_duplicates_to_fit(message: Message, most_bytes: int) -> None:
     """Leave the text alone of free JSON that has one, where a message with both forms is too large."""
     if message.ByteSize() <= most_bytes:
         return
-    for part, name in pairs_in(message):
+    for part, name in json_fields_in(message):
         if getattr(part, name + TEXT):
             part.ClearField(name)
 
@@ -137,7 +137,7 @@ def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> d
     bare = type(message)()
     bare.CopyFrom(message)
     # Writing a Struct takes longer than reading its text.
-    for part, name in pairs_in(bare):
+    for part, name in json_fields_in(bare):
         if getattr(part, name + TEXT):
             part.ClearField(name)
     values: dict[str, Any] = json_format.MessageToDict(bare, **options)
@@ -149,13 +149,14 @@ def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> d
 def from_values(values: Any, message: Message, **options: Any) -> None:
     """Read JSON with exact numbers (`exact_json.loads`) into a message, as `json_format.ParseDict` does.
 
-    Raises its errors, FieldInvalid as `complete` does, and JsonInvalid for a name that holds half a character.
+    Raises its errors, FieldInvalid as `complete_json_fields` does, and InvalidJson for a name that holds half a
+    character.
     """
-    json_format.ParseDict(prepared(values, message.DESCRIPTOR), message, **options)
-    complete(message)
+    json_format.ParseDict(prepare_for_parse(values, message.DESCRIPTOR), message, **options)
+    complete_json_fields(message)
 
 
-def prepared(values: Any, kind: Any, path: str = "") -> Any:
+def prepare_for_parse(values: Any, kind: Any, path: str = "") -> Any:
     """Return JSON with exact numbers as protobuf's parser takes it: rounded, with the exact text beside.
 
     Raises FieldInvalid for what no field takes; `path` is where the values lie in the request.
@@ -166,7 +167,7 @@ def prepared(values: Any, kind: Any, path: str = "") -> Any:
         message = f"{path.removesuffix('.') or 'What stands for a message'} should be a JSON object"
         raise json_format.ParseError(message)
     if is_well_known or not isinstance(values, dict):
-        return exact_json.rounded(values)
+        return exact_json.to_floats(values)
     names, pairs = _spellings(kind), set(_layout(kind).pairs)
     # A text that is null or empty says nothing.
     values = {
@@ -182,10 +183,10 @@ def prepared(values: Any, kind: Any, path: str = "") -> Any:
             # The parser ends with a SystemError at such a name.
             exact_json.check_characters(key)
         if field is None or field.message_type is None:
-            made[key] = exact_json.rounded(value)
+            made[key] = exact_json.to_floats(value)
         elif field.name in pairs:
             text = _text(field, value, f"{path}{field.name}")
-            made[key] = exact_json.rounded(value)
+            made[key] = exact_json.to_floats(value)
             if text and field.name + TEXT not in said:
                 made[field.name + TEXT] = text
         else:
@@ -193,23 +194,23 @@ def prepared(values: Any, kind: Any, path: str = "") -> Any:
     return made
 
 
-def pairs_in(message: Message) -> Iterator[tuple[Message, str]]:
+def json_fields_in(message: Message) -> Iterator[tuple[Message, str]]:
     """Yield every field of free JSON of a message and of those inside, with the message that has it."""
     layout = _layout(message.DESCRIPTOR)
     for name in layout.pairs:
         yield message, name
     for _, part in _parts(message, layout):
-        yield from pairs_in(part)
+        yield from json_fields_in(part)
 
 
-def pairs_of(kind: Any) -> tuple[str, ...]:
+def json_field_names(kind: Any) -> tuple[str, ...]:
     """Return the names of the fields of free JSON that messages of a kind have."""
     return _layout(kind).pairs
 
 
 def is_text(field: Any) -> bool:
     """Say whether a field is the text beside a field of free JSON."""
-    return field.name.removesuffix(TEXT) in pairs_of(field.containing_type) and field.name.endswith(TEXT)
+    return field.name.removesuffix(TEXT) in json_field_names(field.containing_type) and field.name.endswith(TEXT)
 
 
 def _both(read: Any, texts: dict[str, str | None]) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def _complete(message: Message, layout: _Layout, path: str) -> None:
 def _complete_pair(message: Message, name: str, text: str, path: str) -> None:
     try:
         value = exact_json.parse(text)
-    except JsonInvalid as invalid:
+    except InvalidJson as invalid:
         raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", str(invalid))]) from None
     kind, wanted = _KINDS[_kind_of(message, name)]
     if not isinstance(value, kind):
@@ -243,8 +244,8 @@ def _complete_pair(message: Message, name: str, text: str, path: str) -> None:
         _fill(message, name, value)
         return
     try:
-        is_same = structs.agrees(getattr(message, name), value)
-    except JsonInvalid as invalid:
+        is_same = structs.equal_as_doubles(getattr(message, name), value)
+    except InvalidJson as invalid:
         raise FieldInvalid(violations=[(f"{path}{name}", str(invalid))]) from None
     if not is_same:
         raise FieldInvalid(
@@ -290,8 +291,8 @@ def _text(field: Any, value: Any, path: str) -> str:
     if not isinstance(value, kind):
         return ""
     try:
-        return exact_json.written(value)
-    except JsonInvalid as invalid:
+        return exact_json.serialize(value)
+    except InvalidJson as invalid:
         raise FieldInvalid(violations=[(path, str(invalid))]) from None
 
 
@@ -300,11 +301,11 @@ def _prepared_part(value: Any, field: Any, path: str) -> Any:
     if kind.GetOptions().map_entry:
         inner = kind.fields_by_name["value"].message_type
         if inner is None or not isinstance(value, dict):
-            return exact_json.rounded(value)
-        return {key: prepared(each, inner, f"{path}.{key}.") for key, each in value.items()}
+            return exact_json.to_floats(value)
+        return {key: prepare_for_parse(each, inner, f"{path}.{key}.") for key, each in value.items()}
     if field.is_repeated and isinstance(value, list):
-        return [prepared(each, kind, f"{path}[{index}].") for index, each in enumerate(value)]
-    return prepared(value, kind, f"{path}.")
+        return [prepare_for_parse(each, kind, f"{path}[{index}].") for index, each in enumerate(value)]
+    return prepare_for_parse(value, kind, f"{path}.")
 
 
 def _restore(message: Message, values: dict[str, Any], *, with_texts: bool, keeps_names: bool) -> None:

@@ -23,7 +23,7 @@ _MARK_BYTES = _MARK.encode()
 _LONG = re.compile(r"[\d.]{16}")
 
 
-def marked(value: Any) -> Any:
+def mark_numbers(value: Any) -> Any:
     """Return values as a Struct takes them, with marked text for the numbers that it would round."""
     if isinstance(value, exact.ExactFloat):
         value = value.exact
@@ -32,9 +32,9 @@ def marked(value: Any) -> Any:
             return f"{_MARK}{value}"
         return float(value)
     if isinstance(value, dict):
-        return {name: marked(inner) for name, inner in value.items()}
+        return {name: mark_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [marked(inner) for inner in value]
+        return [mark_numbers(inner) for inner in value]
     return value
 
 
@@ -46,11 +46,11 @@ def number_in(text: str) -> int | Decimal | None:
     return number
 
 
-def write_texts(message: Message) -> None:
+def unmark_message(message: Message) -> None:
     """Turn marked text in a message into the JSON text beside its Struct."""
     if _MARK_BYTES not in message.SerializeToString():
         return
-    for part, name in fields.pairs_in(message):
+    for part, name in fields.json_fields_in(message):
         if part.HasField(name):
             value = _unmarked(structs.value_of(getattr(part, name)))
             # Whether a field takes it, is the service's to say.
@@ -58,12 +58,12 @@ def write_texts(message: Message) -> None:
             structs.write(getattr(part, name), value)
 
 
-def read_texts(reply: Message) -> None:
+def mark_message(reply: Message) -> None:
     """Turn the JSON text beside a reply's Structs into marked text within them."""
-    for message, name in fields.pairs_in(reply):
+    for message, name in fields.json_fields_in(reply):
         text: str = getattr(message, name + fields.TEXT)
         if _LONG.search(text):
-            structs.write(getattr(message, name), marked(exact.loads(text)))
+            structs.write(getattr(message, name), mark_numbers(exact.loads(text)))
         message.ClearField(name + fields.TEXT)
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.struct_pb2 import ListValue, NullValue, Struct, Value
 
-from skein_kit.json_values.exact import MAX_JSON_BYTES, NO_NUMBER, TOO_LONG, JsonInvalid, check_depth, dumps, same
+from skein_kit.json_values.exact import (
+    MAX_JSON_BYTES,
+    NO_NUMBER,
+    TOO_LONG,
+    InvalidJson,
+    check_depth,
+    dumps,
+    equal_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +29,7 @@ _LAST_EXACT_WHOLE = 2**53
 
 
 def value_of(message: Struct | ListValue | Value) -> Any:
-    """Return what a message says, whole numbers as int. Raises JsonInvalid for NaN and infinities."""
+    """Return what a message says, whole numbers as int. Raises InvalidJson for NaN and infinities."""
     if isinstance(message, Struct):
         return {name: _plain(value) for name, value in message.fields.items()}
     if isinstance(message, ListValue):
@@ -30,12 +38,12 @@ def value_of(message: Struct | ListValue | Value) -> Any:
 
 
 def text_of(message: Struct | ListValue | Value) -> str:
-    """Return a message as JSON text. Raises JsonInvalid for NaN, infinities and what is too deep or too long."""
+    """Return a message as JSON text. Raises InvalidJson for NaN, infinities and what is too deep or too long."""
     value = value_of(message)
     check_depth(value)
     text = dumps(value)
     if len(text.encode()) > MAX_JSON_BYTES:
-        raise JsonInvalid(TOO_LONG)
+        raise InvalidJson(TOO_LONG)
     return text
 
 
@@ -70,9 +78,9 @@ def write(message: Struct | ListValue | Value, value: Any) -> None:
         fill(message, value)
 
 
-def agrees(message: Struct | ListValue | Value, value: object) -> bool:
+def equal_as_doubles(message: Struct | ListValue | Value, value: object) -> bool:
     """Say whether a message says what the values do, once their numbers are rounded to doubles."""
-    return same(value_of(message), value, float)
+    return equal_values(value_of(message), value, float)
 
 
 def fill_struct(made: Struct, value: Mapping[str, Any]) -> None:
@@ -125,9 +133,9 @@ def _plain(value: Value) -> Any:
 
 
 def plain_number(number: float) -> int | float:
-    """Return a double as JSON has it: whole numbers below 1e21 as int. Raises JsonInvalid for NaN and infinities."""
+    """Return a double as JSON has it: whole numbers below 1e21 as int. Raises InvalidJson for NaN and infinities."""
     if number.is_integer() and abs(number) < _PLAIN_WHOLE:
         return int(number) if abs(number) <= _LAST_EXACT_WHOLE else int(Decimal(repr(number)))
     if not math.isfinite(number):
-        raise JsonInvalid(NO_NUMBER)
+        raise InvalidJson(NO_NUMBER)
     return number

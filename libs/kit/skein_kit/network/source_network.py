@@ -10,7 +10,7 @@ _IPV6_PREFIX = 64
 
 
 @lru_cache(maxsize=4096)
-def network_of(address: str) -> str:
+def source_network(address: str) -> str:
     """Return the source of an address; a text that is no address stands for itself."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])

@@ -10,18 +10,18 @@ import socket
 # Silence after which the peer is asked, between two questions, and questions without an answer.
 IDLE_SECONDS = 15
 INTERVAL_SECONDS = 5
-QUESTIONS = 3
+PROBES = 3
 # What was sent and is not acknowledged for so long ends the connection.
-UNANSWERED_SECONDS = 20
+USER_TIMEOUT_SECONDS = 20
 # Linux has all of them; macOS lacks some.
 _OPTIONS = {
     "TCP_KEEPIDLE": IDLE_SECONDS,
     "TCP_KEEPINTVL": INTERVAL_SECONDS,
-    "TCP_KEEPCNT": QUESTIONS,
+    "TCP_KEEPCNT": PROBES,
 }
 
 
-def keep_watch(connection: socket.socket, *, unanswered_seconds: float = UNANSWERED_SECONDS) -> None:
+def enable_keepalive(connection: socket.socket, *, unanswered_seconds: float = USER_TIMEOUT_SECONDS) -> None:
     """Have the kernel notice a peer that is gone; a socket of this machine needs none of it.
 
     What was sent and is neither acknowledged nor taken for `unanswered_seconds` ends the connection.

@@ -56,7 +56,7 @@ Address = IPv4Address | IPv6Address
 Answer = TypeVar("Answer")
 
 
-class OutboundRefused(Exception):
+class OutboundError(Exception):
     """Something was not fetched; `why` is one of our own words, never what the other side said.
 
     "url", "name" (does not resolve), "address" (not in the open Internet), "connection", "time", "redirect", "status",
@@ -82,14 +82,14 @@ class OutboundSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class JsonResponse:
     """A JSON object, and for how many seconds its server lets it be kept; None when it does not say."""
 
     document: dict[str, Any]
     max_age: int | None
 
 
-class Outbound:
+class SafeHttpClient:
     """Fetches JSON objects from where strangers point."""
 
     def __init__(
@@ -102,10 +102,10 @@ class Outbound:
         """Trust `tls` instead of trusted(); raises SettingInvalid when an allowed origin is none."""
         self._allowed = frozenset(_allowed(text) for text in allow)
         self._resolve = Resolver().resolve if resolve is None else lambda host, port, _owner: resolve(host, port)
-        self._tls = tls or trusted()
+        self._tls = tls or public_tls_context()
 
     @classmethod
-    def of(cls, settings: OutboundSettings) -> Outbound:
+    def of(cls, settings: OutboundSettings) -> SafeHttpClient:
         """Raise SettingInvalid when an allowed origin is none."""
         return cls(allow=settings.outbound_allow.replace(",", " ").split())
 
@@ -117,8 +117,8 @@ class Outbound:
         timeout: float = TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
         owner: str = "",
-    ) -> Fetched:
-        """Get one JSON object, or raise OutboundRefused. Slow names hold up those of the same `owner`."""
+    ) -> JsonResponse:
+        """Get one JSON object, or raise OutboundError. Slow names hold up those of the same `owner`."""
         read = functools.partial(_read, limit_bytes=limit_bytes)
         return await self._ask("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
 
@@ -130,8 +130,8 @@ class Outbound:
         limit_bytes: int = LIMIT_BYTES,
         timeout: float = TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
-    ) -> Fetched:
-        """Send one JSON object and get one, or raise OutboundRefused. It is sent once at most."""
+    ) -> JsonResponse:
+        """Send one JSON object and get one, or raise OutboundError. It is sent once at most."""
         content = json.dumps(body).encode()
         read = functools.partial(_read, limit_bytes=limit_bytes)
         return await self._ask("POST", url, timeout=timeout, headers=headers, content=content, read=read)
@@ -139,7 +139,7 @@ class Outbound:
     async def send(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS, owner: str = ""
     ) -> None:
-        """Post JSON text and look at the status alone: raise OutboundRefused unless it says that all is well (2xx)."""
+        """Post JSON text and look at the status alone: raise OutboundError unless it says that all is well (2xx)."""
         await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted, owner=owner)
 
     async def _ask(
@@ -166,29 +166,29 @@ class Outbound:
                         if number == len(addresses):
                             raise
         except (TimeoutError, httpx.TimeoutException):
-            raise OutboundRefused("time") from None
+            raise OutboundError("time") from None
         except httpx.HTTPError:
-            raise OutboundRefused("connection") from None
-        raise OutboundRefused("name")
+            raise OutboundError("connection") from None
+        raise OutboundError("name")
 
     def must_take(self, url: str) -> None:
-        """Raise OutboundRefused unless a URL has the form and the scheme of what is asked; no name is resolved."""
+        """Raise OutboundError unless a URL has the form and the scheme of what is asked; no name is resolved."""
         target = _target(url)
         if target.scheme != "https" and _origin(target) not in self._allowed:
-            raise OutboundRefused("url")
+            raise OutboundError("url")
 
     async def _addresses(self, target: httpx.URL, owner: str) -> Sequence[Address]:
         """Resolve the target's name once and judge every address; at least one comes back."""
         origin = _origin(target)
         if target.scheme != "https" and origin not in self._allowed:
-            raise OutboundRefused("url")
+            raise OutboundError("url")
         try:
             names = await self._resolve(target.raw_host.decode("ascii"), origin[2], owner)
             found = [_address(text) for text in names]
         except (OSError, ValueError):
-            raise OutboundRefused("name") from None
+            raise OutboundError("name") from None
         if origin not in self._allowed and not all(is_public(address) for address in found):
-            raise OutboundRefused("address")
+            raise OutboundError("address")
         return found[:_MAX_TRIES]
 
     async def _send(
@@ -205,7 +205,7 @@ class Outbound:
                 await response.aclose()
 
 
-def trusted() -> ssl.SSLContext:
+def public_tls_context() -> ssl.SSLContext:
     """Return TLS that asks for a certificate of a public authority, or of those in SSL_CERT_FILE or SSL_CERT_DIR."""
     return httpx.create_ssl_context()
 
@@ -235,7 +235,7 @@ def _address(text: str) -> Address:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
-        raise OutboundRefused("address") from None
+        raise OutboundError("address") from None
 
 
 def _target(url: str) -> httpx.URL:
@@ -243,7 +243,7 @@ def _target(url: str) -> httpx.URL:
         target = httpx.URL(url)
         is_whole = target.scheme in _PORTS and 0 < _origin(target)[2] < _MAX_PORT
     except (httpx.InvalidURL, ValueError):
-        raise OutboundRefused("url") from None
+        raise OutboundError("url") from None
     # What needed escaping is no name, and an address with a zone is somebody's own network.
     if (
         not is_whole
@@ -251,7 +251,7 @@ def _target(url: str) -> httpx.URL:
         or target.userinfo
         or target.fragment
     ):
-        raise OutboundRefused("url")
+        raise OutboundError("url")
     return target
 
 
@@ -262,7 +262,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int]:
 def _allowed(text: str) -> tuple[str, str, int]:
     try:
         url = _target(text)
-    except OutboundRefused:
+    except OutboundError:
         url = None
     if url is None or url.raw_path != b"/":
         message = "SKEIN_OUTBOUND_ALLOW names something that is no origin, such as https://login.internal:8443."
@@ -294,33 +294,33 @@ def _request(
 
 async def _accepted(response: httpx.Response) -> None:
     if response.is_redirect:
-        raise OutboundRefused("redirect", status=response.status_code)
+        raise OutboundError("redirect", status=response.status_code)
     if not response.is_success:
-        raise OutboundRefused("status", status=response.status_code)
+        raise OutboundError("status", status=response.status_code)
 
 
-async def _read(response: httpx.Response, limit_bytes: int) -> Fetched:
+async def _read(response: httpx.Response, limit_bytes: int) -> JsonResponse:
     if response.is_redirect:
-        raise OutboundRefused("redirect", status=response.status_code)
+        raise OutboundError("redirect", status=response.status_code)
     if response.status_code != httpx.codes.OK:
         retry_after = _seconds(response.headers.get("retry-after", ""))
-        raise OutboundRefused("status", status=response.status_code, retry_after=retry_after)
+        raise OutboundError("status", status=response.status_code, retry_after=retry_after)
     if not _JSON.match(response.headers.get("content-type", "")):
-        raise OutboundRefused("content")
+        raise OutboundError("content")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise OutboundRefused("content")
+        raise OutboundError("content")
     body = bytearray()
     async for part in response.aiter_raw():
         body += part
         if len(body) > limit_bytes:
-            raise OutboundRefused("size")
+            raise OutboundError("size")
     try:
         document = json.loads(bytes(body))
     except (ValueError, RecursionError):
-        raise OutboundRefused("content") from None
+        raise OutboundError("content") from None
     if not isinstance(document, dict):
-        raise OutboundRefused("content")
-    return Fetched(document, _max_age(response.headers.get("cache-control", "")))
+        raise OutboundError("content")
+    return JsonResponse(document, _max_age(response.headers.get("cache-control", "")))
 
 
 def _max_age(cache_control: str) -> int | None:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import aiosmtplib
 
 from skein_kit.ids import now
-from skein_kit.outbound.fetch import trusted
+from skein_kit.outbound.fetch import public_tls_context
 from skein_kit.settings import SettingInvalid, Settings
 from skein_kit.telemetry import logs
 
@@ -48,7 +48,7 @@ class MailSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Relay:
+class SmtpRelay:
     """The server that takes our mail."""
 
     host: str
@@ -60,7 +60,7 @@ class Relay:
     is_starttls: bool
 
     @classmethod
-    def of(cls, url: str) -> Relay:
+    def of(cls, url: str) -> SmtpRelay:
         """Read an address, or raise SettingInvalid without repeating it."""
         try:
             parts = urlsplit(url)
@@ -93,7 +93,7 @@ class Mailer:
 
     def __init__(
         self,
-        relay: Relay | None,
+        relay: SmtpRelay | None,
         sender: Address | None,
         *,
         tls: ssl.SSLContext | None = None,
@@ -121,7 +121,7 @@ class Mailer:
             raise SettingInvalid(
                 "SKEIN_MAIL_FROM should be an address such as skein@example.com: SKEIN_SMTP_URL is set."
             )
-        return cls(Relay.of(settings.smtp_url), sender, tls=trusted())
+        return cls(SmtpRelay.of(settings.smtp_url), sender, tls=public_tls_context())
 
     @property
     def configured(self) -> bool:
@@ -154,7 +154,7 @@ class Mailer:
         )
         return False
 
-    async def _try(self, relay: Relay, sender: Address, to: str, mail: EmailMessage) -> Exception | None:
+    async def _try(self, relay: SmtpRelay, sender: Address, to: str, mail: EmailMessage) -> Exception | None:
         """Return what went wrong; its words are the relay's, and may quote the mail."""
         try:
             async with asyncio.timeout(self._timeout):

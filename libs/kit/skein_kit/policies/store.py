@@ -68,7 +68,7 @@ _shared: WeakKeyDictionary[Database, Policies] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
 
 
-def policies_of(database: Database) -> Policies:
+def shared_policy_cache(database: Database) -> Policies:
     """Return the policies as whoever uses this database remembers them together."""
     if database not in _shared:
         _shared[database] = Policies()

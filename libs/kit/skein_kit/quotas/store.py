@@ -13,7 +13,7 @@ from collections import OrderedDict
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import Queries, in_schema
+from skein_kit.database.named_queries import Queries, with_schema
 from skein_kit.errors import QuotaExceeded
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ _MAX_REMEMBERED = 10_000
 DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType({"watches": 50})
 
 
-class Quotas:
+class QuotaCounter:
     """What tenants have in one service, in its table `<schema>.usage`."""
 
     def __init__(self, schema: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Use the schema's table."""
         queries = Queries.of("skein_kit")
         self._limits = queries["list_limits"]
-        self._add, self._charge = (in_schema(schema, queries[name]) for name in ("add_usage", "charge_usage"))
+        self._add, self._charge = (with_schema(schema, queries[name]) for name in ("add_usage", "charge_usage"))
         self._clock = clock
         self._limited: OrderedDict[UUID, tuple[frozenset[str], float]] = OrderedDict()
 

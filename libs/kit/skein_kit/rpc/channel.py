@@ -30,12 +30,12 @@ from skein_kit.calls.call import (
     IN_PROCESS,
     REQUEST_ID_KEY,
     Call,
-    Ended,
-    current,
-    trailing,
+    CallAborted,
+    current_call,
+    status_metadata,
 )
-from skein_kit.calls.database_revision import MIN_REVISION_KEY, REVISION_KEY, text
-from skein_kit.rpc.streaming import piped
+from skein_kit.calls.database_revision import MIN_REVISION_KEY, REVISION_KEY, format_revision
+from skein_kit.rpc.streaming import run_piped
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import TRACING, inject
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skein_kit.rpc.interceptors import Handler, Method
-    from skein_kit.tls.mutual_tls import Material, Mutual
+    from skein_kit.tls.mutual_tls import MutualTlsFiles, TlsMaterial
 
 # Time for a call made in the background without a limit of its own.
 BACKGROUND_SECONDS = 30.0
@@ -74,22 +74,22 @@ _SECURE = "https://"
 _RETIRING_SECONDS = 3600.0
 _COMPLAINT_SECONDS = 30.0
 _COMPLAINT_LENGTH = 500
-LocalMethods = dict[str, "tuple[Method, Handler]"]
+InProcessHandlers = dict[str, "tuple[Method, Handler]"]
 
 log = logs.get("skein")
 
 
-class Channel:
+class ServiceChannel:
     """What a generated stub needs of a channel, over a socket or in process, to send one message to a method."""
 
     def __init__(
         self,
         target: Callable[[], str],
-        local: LocalMethods,
+        local: InProcessHandlers,
         *,
         ca_file: Path | None = None,
         by_health: bool = True,
-        mutual: Mutual | None = None,
+        mutual: MutualTlsFiles | None = None,
     ) -> None:
         """Reach `target()`, asked at the first use, for every method that is not in `local`.
 
@@ -104,7 +104,7 @@ class Channel:
         self._mutual = mutual
         self._remote: aio.Channel | None = None
         # What the channel shows to the other side.
-        self._material: Material | None = None
+        self._material: TlsMaterial | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._complained = -math.inf
 
@@ -114,9 +114,9 @@ class Channel:
         request_serializer: Callable[[Any], bytes] | None = None,
         response_deserializer: Callable[[bytes], Any] | None = None,
         **_: object,
-    ) -> Outgoing:
+    ) -> UnaryCallable:
         """Return a callable for one method."""
-        return Outgoing(self, method, request_serializer, response_deserializer)
+        return UnaryCallable(self, method, request_serializer, response_deserializer)
 
     def unary_stream(
         self,
@@ -124,9 +124,9 @@ class Channel:
         request_serializer: Callable[[Any], bytes] | None = None,
         response_deserializer: Callable[[bytes], Any] | None = None,
         **_: object,
-    ) -> OutgoingStream:
+    ) -> StreamCallable:
         """Return a callable for one method that answers with a stream."""
-        return OutgoingStream(self, method, request_serializer, response_deserializer)
+        return StreamCallable(self, method, request_serializer, response_deserializer)
 
     @property
     def target(self) -> str:
@@ -185,12 +185,12 @@ async def _retired(channel: aio.Channel) -> None:
         await channel.close()
 
 
-class Outgoing:
+class UnaryCallable:
     """One method of another service. Calling it returns the response or raises grpc's AioRpcError."""
 
     def __init__(
         self,
-        channel: Channel,
+        channel: ServiceChannel,
         path: str,
         serializer: Callable[[Any], bytes] | None,
         deserializer: Callable[[bytes], Any] | None,
@@ -213,9 +213,9 @@ class Outgoing:
         **_: object,
     ) -> Any:
         """Call within the time left of the call being answered, or `timeout` if that is shorter."""
-        call = current()
-        seconds = _limit(call, timeout)
-        headers = _headers(call, metadata)
+        call = current_call()
+        seconds = _timeout(call, timeout)
+        headers = _outgoing_metadata(call, metadata)
         if not TRACING.on:
             return await self._send(request, headers, seconds)
         with TRACING.tracer.start_as_current_span(
@@ -256,13 +256,13 @@ class Outgoing:
         method, handler = local
         if self._serializer is not None and method.deserializer is None:
             request = self._serializer(request)
-        outer = current()
+        outer = current_call()
         deadline = asyncio.get_running_loop().time() + seconds
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
         try:
             response = await handler(request, call)
-        except Ended as ended:
-            raise _raised(ended) from None
+        except CallAborted as ended:
+            raise _rpc_error(ended) from None
         finally:
             if outer is not None:
                 outer.saw(call.revision)
@@ -279,7 +279,7 @@ class Outgoing:
             self._remote = channel.unary_unary(
                 self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
             )
-        outer = current()
+        outer = current_call()
         sent = self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
         try:
             response = await sent
@@ -293,12 +293,12 @@ class Outgoing:
         return response
 
 
-class OutgoingStream:
+class StreamCallable:
     """One method of another service that answers with a stream, cancelled there when it is closed here."""
 
     def __init__(
         self,
-        channel: Channel,
+        channel: ServiceChannel,
         path: str,
         serializer: Callable[[Any], bytes] | None,
         deserializer: Callable[[bytes], Any] | None,
@@ -321,11 +321,11 @@ class OutgoingStream:
         **_: object,
     ) -> AsyncGenerator[Any, None]:
         """Yield the messages, or raise grpc's AioRpcError; the deadline is that of the call being answered, if any."""
-        call = current()
+        call = current_call()
         own = None if call is None else call.deadline
         at = asyncio.get_running_loop().time()
         ends = [time for time in (own, None if timeout is None else at + timeout) if time is not None]
-        headers = _headers(call, metadata)
+        headers = _outgoing_metadata(call, metadata)
         if TRACING.on:
             inject(headers)
         async with aclosing(self._sent(request, headers, min(ends, default=None))) as sent:
@@ -357,7 +357,7 @@ class OutgoingStream:
             request = self._serializer(request)
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
         try:
-            async with aclosing(piped(handler, request, call)) as messages:
+            async with aclosing(run_piped(handler, request, call)) as messages:
                 async for message in messages:
                     if self._deserializer is None and method.serializer is not None:
                         yield method.serializer(message)
@@ -365,8 +365,8 @@ class OutgoingStream:
                         yield self._deserializer(message)
                     else:
                         yield message
-        except Ended as ended:
-            raise _raised(ended) from None
+        except CallAborted as ended:
+            raise _rpc_error(ended) from None
 
 
 def _revision(metadata: Any) -> int:
@@ -374,7 +374,7 @@ def _revision(metadata: Any) -> int:
     return next((int(value, 16) for key, value in metadata or () if key == REVISION_KEY), 0)
 
 
-def _headers(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
+def _outgoing_metadata(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
     """Return what goes along with a call that is made on behalf of another."""
     headers = dict(metadata or {})
     if call is not None:
@@ -390,23 +390,23 @@ def _headers(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str,
         if call.claimed_session_id:
             headers.setdefault(CLAIMED_SESSION_KEY, call.claimed_session_id)
         if call.min_revision is not None:
-            headers[MIN_REVISION_KEY] = text(max(call.min_revision, call.revision))
+            headers[MIN_REVISION_KEY] = format_revision(max(call.min_revision, call.revision))
         if call.token:
             headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
     return headers
 
 
-def _limit(call: Call | None, timeout: float | None) -> float:
+def _timeout(call: Call | None, timeout: float | None) -> float:
     left = call.remaining() if call is not None else BACKGROUND_SECONDS
     if timeout is None:
         return BACKGROUND_SECONDS if left is None else left
     return timeout if left is None else min(left, timeout)
 
 
-def _raised(ended: Ended) -> aio.AioRpcError:
+def _rpc_error(ended: CallAborted) -> aio.AioRpcError:
     return aio.AioRpcError(
-        errors.code_of(ended.status),
+        errors.status_code(ended.status),
         aio.Metadata(),
-        aio.Metadata(*trailing(ended.status)),
+        aio.Metadata(*status_metadata(ended.status)),
         details=ended.status.message,
     )

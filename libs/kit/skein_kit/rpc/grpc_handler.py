@@ -10,12 +10,12 @@ import grpc
 from grpc import aio
 
 from skein_kit import errors
-from skein_kit.calls.call import Call, Ended, address_of, trailing
-from skein_kit.calls.database_revision import told
-from skein_kit.rpc.request_body import Body
+from skein_kit.calls.call import Call, CallAborted, peer_address, status_metadata
+from skein_kit.calls.database_revision import revision_trailers
+from skein_kit.rpc.request_body import RequestBody
 
 if TYPE_CHECKING:
-    from skein_kit.rpc.channel import LocalMethods
+    from skein_kit.rpc.channel import InProcessHandlers
     from skein_kit.rpc.interceptors import Handler, Method
 
 # What leaves in one message.
@@ -31,13 +31,13 @@ FORWARDED_FOR = "x-forwarded-for"
 # The same as RFC 7239 has it. It is not read, but a proxy that sends it is noticed.
 FORWARDED = "forwarded"
 # Says where a call comes from, given the socket's address, what X-Forwarded-For says and whether there is a Forwarded.
-Origin = Callable[[str, Sequence[str], bool], str]
+OriginResolver = Callable[[str, Sequence[str], bool], str]
 
 
-class Door(grpc.GenericRpcHandler):
+class GrpcHandler(grpc.GenericRpcHandler):
     """Brings calls from the socket to the interceptors, as bytes."""
 
-    def __init__(self, answers: LocalMethods, origin: Origin | None, *, body_seconds: float) -> None:
+    def __init__(self, answers: InProcessHandlers, origin: OriginResolver | None, *, body_seconds: float) -> None:
         """Answer with these; with an `origin` calls enter the cluster here, and it says where from.
 
         A request whose message has not come after `body_seconds` is refused.
@@ -51,42 +51,42 @@ class Door(grpc.GenericRpcHandler):
         path = str(handler_call_details.method)
         handler = self._handlers.get(path)
         if handler is None and path.startswith("/skein."):
-            return _unknown()
+            return _unknown_method_handler()
         return handler
 
 
 def _unary(
-    path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
+    path: str, method: Method, handler: Handler, origin: OriginResolver | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> bytes:
-        call = _call(path, context, origin)
+        call = _call_from_context(path, context, origin)
         try:
-            response = await handler(_body(context, body_seconds, is_internal=origin is None), call)
-        except Ended as ended:
+            response = await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
+        except CallAborted as ended:
             status = ended.status
-            said: tuple[tuple[str, str | bytes], ...] = (*trailing(status), *told(call))
-            await context.abort(errors.code_of(status), status.message, trailing_metadata=said)
+            said: tuple[tuple[str, str | bytes], ...] = (*status_metadata(status), *revision_trailers(call))
+            await context.abort(errors.status_code(status), status.message, trailing_metadata=said)
         if call.revision:
-            context.set_trailing_metadata(told(call))
+            context.set_trailing_metadata(revision_trailers(call))
         answered = serializer(response) if serializer is not None else cast("bytes", response)
         if len(answered) > WIRE_LIMIT:
             # gRPC would end the call without a reason.
             status = errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(answered)).status()
-            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+            await context.abort(errors.status_code(status), status.message, trailing_metadata=status_metadata(status))
         return answered
 
     return grpc.stream_unary_rpc_method_handler(answer)
 
 
 def _stream(
-    path: str, method: Method, handler: Handler, origin: Origin | None, body_seconds: float
+    path: str, method: Method, handler: Handler, origin: OriginResolver | None, body_seconds: float
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
     serializer = method.serializer
 
     async def answer(_messages: object, context: aio.ServicerContext[bytes, bytes]) -> None:
-        call = _call(path, context, origin)
+        call = _call_from_context(path, context, origin)
 
         async def write(message: Any) -> None:
             written = serializer(message) if serializer is not None else cast("bytes", message)
@@ -97,17 +97,17 @@ def _stream(
 
         call.writer = write
         try:
-            await handler(_body(context, body_seconds, is_internal=origin is None), call)
-        except Ended as ended:
+            await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
+        except CallAborted as ended:
             status = ended.status
-            await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+            await context.abort(errors.status_code(status), status.message, trailing_metadata=status_metadata(status))
 
     return grpc.stream_stream_rpc_method_handler(answer)
 
 
-def _body(context: aio.ServicerContext[bytes, bytes], seconds: float, *, is_internal: bool) -> Body:
+def _request_body(context: aio.ServicerContext[bytes, bytes], seconds: float, *, is_internal: bool) -> RequestBody:
     size = _INNER_BYTES if is_internal else _EDGE_BYTES
-    return Body(read=lambda _most: _read(context, seconds), size=size, is_internal=is_internal)
+    return RequestBody(read=lambda _most: _read(context, seconds), size=size, is_internal=is_internal)
 
 
 async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> bytes:
@@ -121,13 +121,13 @@ async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> b
         async with asyncio.timeout(seconds):
             message: object = await context.read()
     except TimeoutError:
-        raise Ended(errors.DeadlineExceeded().status()) from None
+        raise CallAborted(errors.DeadlineExceeded().status()) from None
     if message is aio.EOF:
-        raise Ended(errors.FieldInvalid(violations=[("", "is missing")]).status())
+        raise CallAborted(errors.FieldInvalid(violations=[("", "is missing")]).status())
     return cast("bytes", message)
 
 
-def _call(path: str, context: aio.ServicerContext[bytes, bytes], origin: Origin | None) -> Call:
+def _call_from_context(path: str, context: aio.ServicerContext[bytes, bytes], origin: OriginResolver | None) -> Call:
     left = context.time_remaining()
     pairs = [(key, value) for key, value in context.invocation_metadata() or () if isinstance(value, str)]
     call = Call(
@@ -139,14 +139,14 @@ def _call(path: str, context: aio.ServicerContext[bytes, bytes], origin: Origin 
     if origin is not None:
         forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
         has_forwarded = any(key == FORWARDED for key, _ in pairs)
-        call.entered(origin(address_of(call.peer_address), forwarded, has_forwarded))
+        call.entered(origin(peer_address(call.peer_address), forwarded, has_forwarded))
     return call
 
 
-def _unknown() -> grpc.RpcMethodHandler[bytes, bytes]:
+def _unknown_method_handler() -> grpc.RpcMethodHandler[bytes, bytes]:
     async def answer(_request: bytes, context: aio.ServicerContext[bytes, bytes]) -> bytes:
-        status = errors.MethodUnknown().status()
-        await context.abort(errors.code_of(status), status.message, trailing_metadata=trailing(status))
+        status = errors.MethodNotFound().status()
+        await context.abort(errors.status_code(status), status.message, trailing_metadata=status_metadata(status))
         return b""
 
     return grpc.unary_unary_rpc_method_handler(answer)

@@ -42,7 +42,7 @@ _HEALTH = f"/{health.SERVICE_NAME}/"
 _REFLECTION = f"/{reflection.SERVICE_NAME}/"
 
 
-class Health:
+class HealthStatuses:
     """The health statuses of one port's services, and the streams that watch them."""
 
     def __init__(self) -> None:
@@ -96,10 +96,10 @@ class Health:
         self._changed = asyncio.Event()
 
 
-class OpenServices(grpc.GenericRpcHandler):
+class HealthReflectionHandler(grpc.GenericRpcHandler):
     """Brings calls of health and reflection from the socket to what answers them."""
 
-    def __init__(self, health_: Health, names: Iterable[str], *, message_seconds: float) -> None:
+    def __init__(self, health_: HealthStatuses, names: Iterable[str], *, message_seconds: float) -> None:
         """Show services by these names; a call whose next message does not come in so many seconds ends."""
         self._health = health_
         self._reflection = _Reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME])

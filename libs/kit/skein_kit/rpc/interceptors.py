@@ -39,17 +39,17 @@ from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
 
 from skein_kit import errors
-from skein_kit.admission.overload import Overload
-from skein_kit.calls.call import AUTHORIZATION_KEY, Call, Ended, working_for
-from skein_kit.errors import Refusal
+from skein_kit.admission.overload import AdmissionControl
+from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, as_current_call
+from skein_kit.errors import RpcError
 from skein_kit.identity.identity_token import Caller
-from skein_kit.identity.permissions import RULES, Rule
+from skein_kit.identity.permissions import ACCESS_RULES, AccessRule
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
-from skein_kit.rpc.streaming import Streams
-from skein_kit.rpc.well_known_types import spell_mask
+from skein_kit.rpc.streaming import StreamLimiter
+from skein_kit.rpc.well_known_types import normalize_mask
 from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
-from skein_kit.violations import description_of
+from skein_kit.violations import violation_description
 
 # Takes the request as a message, as the bytes that came over a socket, or as a Body, which is read once it is known who
 # calls.
@@ -92,7 +92,7 @@ class Method:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chain:
+class InterceptorChain:
     """The interceptors of one service."""
 
     # How this service learns who calls: the gateway exchanges credentials, all others verify signed identities.
@@ -103,14 +103,14 @@ class Chain:
     # How this service counts calls; None: it lets all of them through.
     admit: Admit | None = None
     # Whose turn it is when there is more to do than can be done; None: everybody's.
-    overload: Overload | None = None
+    overload: AdmissionControl | None = None
     # False: a caller cannot have a trace recorded by marking its own as sampled.
     continues_trace: bool = True
-    rules: dict[str, Rule] = field(default_factory=lambda: dict(RULES))
+    rules: dict[str, AccessRule] = field(default_factory=lambda: dict(ACCESS_RULES))
     # What page tokens are signed with.
     handle_key: Callable[[], bytes] = bytes
     # The calls that answer with many messages.
-    streams: Streams = field(default_factory=Streams)
+    streams: StreamLimiter = field(default_factory=StreamLimiter)
     # How it is seen while a stream lasts whether its caller is still welcome; None: as at its beginning.
     identify_again: Identify | None = None
 
@@ -120,9 +120,11 @@ class Chain:
         if rule is None:
             message = f"{method.path} has no access rule; add one to skein_kit.identity.permissions."
             raise LookupError(message)
-        handler = refusals(method, method.handler)
+        handler = parse_and_validate(method, method.handler)
         if method.streams:
-            handler = self.streams.standing(rule, asking(self.identify_again or self.identify), handler)
+            handler = self.streams.standing(
+                rule, translate_identify_errors(self.identify_again or self.identify), handler
+            )
         elif self.overload is not None:
             handler = self.overload.in_turn(method.path, handler)
         handler = body(handler)
@@ -134,24 +136,24 @@ class Chain:
             handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
-        return masking(method, handler, self.handle_key)
+        return mask_errors(method, handler, self.handle_key)
 
 
-def masking(method: Method, handler: Handler, handle_key: Callable[[], bytes]) -> Handler:
+def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes]) -> Handler:
     """Let nothing but documented statuses out, and make the call the current one for all that is done for it."""
 
     async def answer(request: Any, call: Call) -> Any:
         call.handle_key = handle_key()
-        with working_for(call):
+        with as_current_call(call):
             try:
                 return await handler(request, call)
-            except Refusal as refusal:
-                raise Ended(refusal.status()) from None
-            except Ended:
+            except RpcError as refusal:
+                raise CallAborted(refusal.status()) from None
+            except CallAborted:
                 raise
             except Exception:
                 log.exception("fault", method=method.path, **call.facts())
-                raise Ended(errors.Fault(request_id=call.request_id).status()) from None
+                raise CallAborted(errors.InternalError(request_id=call.request_id).status()) from None
 
     return answer
 
@@ -243,7 +245,7 @@ def deadline(default: float, most: float, handler: Handler) -> Handler:
     return answer
 
 
-def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
+def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
     """Verify the caller and hold it against the access table."""
     if rule.public:
         return handler
@@ -252,21 +254,21 @@ def identity(rule: Rule, identify: Identify, handler: Handler) -> Handler:
         try:
             call.caller = await identify(call)
         except aio.AioRpcError as error:
-            raise passed(error) from None
+            raise translate_upstream(error) from None
         rule.check(call.caller)
         return await handler(request, call)
 
     return answer
 
 
-def asking(identify: Identify) -> Identify:
+def translate_identify_errors(identify: Identify) -> Identify:
     """Turn what another service answers about the caller of a stream into a refusal."""
 
     async def asked(call: Call) -> Caller:
         try:
             return await identify(call)
         except aio.AioRpcError as error:
-            raise passed(error) from None
+            raise translate_upstream(error) from None
 
     return asked
 
@@ -283,25 +285,25 @@ def admission(admit: Admit | None, handler: Handler) -> Handler:
     return answer
 
 
-def refusals(method: Method, handler: Handler) -> Handler:
+def parse_and_validate(method: Method, handler: Handler) -> Handler:
     """Read and validate the request, and turn what other services answered into refusals."""
 
     async def answer(request: Any, call: Call) -> Any:
         if isinstance(request, CompleteBody):
             request = await request.message()
         if isinstance(request, bytes):
-            request = parsed(method, request)
+            request = parse_request(method, request)
         if method.deserializer is not None:
-            spell_mask(request)
+            normalize_mask(request)
             if request.ByteSize() > _LARGE_BYTES:
-                await asyncio.to_thread(fields.complete, request)
+                await asyncio.to_thread(fields.complete_json_fields, request)
             else:
-                fields.complete(request)
+                fields.complete_json_fields(request)
             validate(request)
         try:
             return await handler(request, call)
         except aio.AioRpcError as error:
-            raise passed(error) from None
+            raise translate_upstream(error) from None
 
     return answer
 
@@ -315,11 +317,11 @@ def validate(request: Message) -> None:
         raise TypeError(message) from error
     if violations:
         kind: Any = request.DESCRIPTOR
-        found = [(_path(violation), description_of(violation, kind)) for violation in violations]
+        found = [(_path(violation), violation_description(violation, kind)) for violation in violations]
         raise errors.FieldInvalid(violations=found)
 
 
-def passed(error: aio.AioRpcError, *, service: str | None = None) -> Refusal:
+def translate_upstream(error: aio.AioRpcError, *, service: str | None = None) -> RpcError:
     """Turn another service's answer into a refusal: passed on when it is documented, masked when it is not.
 
     `service` is named to the caller when it cannot be reached.
@@ -329,31 +331,31 @@ def passed(error: aio.AioRpcError, *, service: str | None = None) -> Refusal:
     except ValueError:
         status = None
     if status is not None and errors.reason_of(status):
-        return errors.Passed(status)
+        return errors.UpstreamError(status)
     code = error.code()
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.DeadlineExceeded()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
         return errors.MessageTooLarge()
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return errors.MethodUnknown()
+        return errors.MethodNotFound()
     return errors.ServiceUnavailable(service=service)
 
 
 def code_of(error: BaseException) -> grpc.StatusCode:
     """Return the status code that an exception will end its call with."""
-    if isinstance(error, errors.Passed):
-        return errors.code_of(error.status())
-    if isinstance(error, Refusal):
+    if isinstance(error, errors.UpstreamError):
+        return errors.status_code(error.status())
+    if isinstance(error, RpcError):
         return error.code
-    if isinstance(error, Ended):
-        return errors.code_of(error.status)
+    if isinstance(error, CallAborted):
+        return errors.status_code(error.status)
     if isinstance(error, asyncio.CancelledError):
         return grpc.StatusCode.CANCELLED
     return grpc.StatusCode.INTERNAL
 
 
-def bearer(call: Call) -> str:
+def bearer_credential(call: Call) -> str:
     """Return the credential of a call; refuse a call without one."""
     scheme, _, credential = call.metadata.get(AUTHORIZATION_KEY, "").partition(" ")
     if scheme.lower() != "bearer" or not credential.strip():
@@ -361,7 +363,7 @@ def bearer(call: Call) -> str:
     return credential.strip()
 
 
-def parsed(method: Method, request: bytes) -> Any:
+def parse_request(method: Method, request: bytes) -> Any:
     """Read a request's bytes; refuse what is too large or not of the message's form."""
     if len(request) > MAX_MESSAGE_BYTES:
         raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=len(request))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.calls.call import current
+from skein_kit.calls.call import current_call
 from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailable
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
@@ -26,7 +26,7 @@ PAGE_BYTES = 3 * 1024 * 1024
 # Of a place in a list that is known whole.
 _MOST_DIGITS = 6
 # A short list that is asked for without a size comes whole.
-WHOLE = 1000
+MAX_UNPAGED = 1000
 _PAGING_FIELDS = ("page_token", "page_size")
 # The services whose lists have pages; their roles may read the key.
 SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
@@ -34,12 +34,12 @@ SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
 _SIGNATURE_BYTES = 16
 
 
-def page_size(asked: int) -> int:
+def resolve_page_size(asked: int) -> int:
     """Return the size to use for the size that was asked (0 means the default)."""
     return asked or DEFAULT_PAGE_SIZE
 
 
-def fitting(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
+def fit_items(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
     """Return those of the first items that fit one answer `beside` so many bytes; if there are none, at least one."""
     found: list[Item] = []
     taken = beside
@@ -51,7 +51,7 @@ def fitting(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
     return found
 
 
-def page_of(
+def paginate(
     items: Sequence[Item], key: Callable[[Item], str], request: Message, tenant_id: UUID | None, *, size: int
 ) -> tuple[list[Item], str]:
     """Return the page of a short list that a request asks for, and the token of the next one; empty for none.
@@ -65,20 +65,20 @@ def page_of(
         if len(place) != 2 or not place[1].isdecimal() or len(place[1]) > _MOST_DIGITS:  # noqa: PLR2004
             raise PageTokenInvalid
         start = next((index + 1 for index, item in enumerate(items) if key(item) == place[0]), int(place[1]))
-    page = fitting(items[start : start + size])
+    page = fit_items(items[start : start + size])
     end = start + len(page)
     if end >= len(items):
         return page, ""
     return page, write_token([key(page[-1]), str(end - 1)], tenant_id, request)
 
 
-def must_fit(response: Message) -> None:
+def require_fit(response: Message) -> None:
     """Refuse, before the work is committed, an answer that is too large to be taken: its caller would not learn of it.
 
     An answer that repeats what it stored says more than the request did. One that is too large says free JSON as text
     alone. Raises MessageTooLarge.
     """
-    fields.fit(response, MAX_MESSAGE_BYTES)
+    fields.drop_duplicates_to_fit(response, MAX_MESSAGE_BYTES)
     if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
         raise MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=size)
 
@@ -108,7 +108,7 @@ def write_token(place: list[str], tenant_id: UUID | None, request: Message) -> s
 
 def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
     """Sign a place with the cluster's key, for the call at hand."""
-    call = current()
+    call = current_call()
     if call is None or not call.handle_key:
         raise ServiceUnavailable
     question = type(request)()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Requests for calls that are out: so large a burst comes in at once. While calls are refused anyway they are few, or
 # taking calls in would leave no time for those that are being worked on.
-AT_ONCE = 512
-WHILE_REFUSING = 16
+PREFETCH = 512
+PREFETCH_WHILE_SHEDDING = 16
 # Calls that wait inside the core. From the first number on it refuses some by itself, from the second on all, without
 # Python; their callers see CANCELLED, which clients repeat.
 _OPTIONS = (("grpc.server.max_pending_requests", 64), ("grpc.server.max_pending_requests_hard_limit", 128))
@@ -44,7 +44,7 @@ class _Server(_server.Server):
 
     def __init__(self, options: Sequence[tuple[str, Any]], is_refusing: Callable[[], bool]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._server = _Accepting(self._loop, None, (), (), options, None)
+        self._server = _PrefetchServer(self._loop, None, (), (), options, None)
         self._server.is_refusing = is_refusing
 
 
@@ -94,7 +94,7 @@ class _Next:
         yield
 
 
-class _Accepting(cygrpc.AioServer):  # type: ignore[misc]  # It is compiled, and has no types.
+class _PrefetchServer(cygrpc.AioServer):  # type: ignore[misc]  # It is compiled, and has no types.
     """grpc.aio's server with several requests for calls out."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *arguments: Any) -> None:
@@ -110,7 +110,7 @@ class _Accepting(cygrpc.AioServer):  # type: ignore[misc]  # It is compiled, and
         """Return the next call of a method that is registered, or of any other one."""
         if method is not None:
             return super()._make_request_call_future(method)
-        at_once = WHILE_REFUSING if self.is_refusing() else AT_ONCE
+        at_once = PREFETCH_WHILE_SHEDDING if self.is_refusing() else PREFETCH
         while self._out + len(self._arrived) < at_once:
             # It waits for one thing only, and so needs no task of its own.
             request = self._request_call()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from skein_kit import errors
 from skein_kit.admission.body_memory import (
     ANONYMOUS_BODIES,
+    AUTHENTICATED_BODIES,
     INTERNAL_ANONYMOUS_BODIES,
-    INTERNAL_KNOWN_BODIES,
-    KNOWN_BODIES,
+    INTERNAL_AUTHENTICATED_BODIES,
 )
-from skein_kit.network.source_network import network_of
+from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ MAX_ANONYMOUS_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Body:
+class RequestBody:
     """A request body that is still arriving."""
 
     # Reads the whole body and returns its bytes; refuses a body beyond the limit, before it arrives where possible.
@@ -78,7 +78,7 @@ def body(handler: Handler) -> Handler:
     """Read a request that is still arriving, before it waits for its turn; its bytes count until they are parsed."""
 
     async def answer(request: Any, call: Call) -> Any:
-        if not isinstance(request, Body):
+        if not isinstance(request, RequestBody):
             return await handler(request, call)
         complete = await read_body(request, call)
         with complete.reservation:
@@ -87,33 +87,33 @@ def body(handler: Handler) -> Handler:
     return answer
 
 
-async def read_body(request: Body, call: Call) -> CompleteBody:
+async def read_body(request: RequestBody, call: Call) -> CompleteBody:
     """Read a request within the budget of its caller; the result's reservation must be released.
 
     Raises Overloaded and AnonymousMessageTooLarge.
     """
     caller = call.caller
     if caller is not None:
-        known = INTERNAL_KNOWN_BODIES if request.is_internal else KNOWN_BODIES
+        known = INTERNAL_AUTHENTICATED_BODIES if request.is_internal else AUTHENTICATED_BODIES
         async with known.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
             message = await request.read(MAX_MESSAGE_BYTES)
             return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
     size = min(request.size, MAX_ANONYMOUS_BYTES) if request.stops else request.size
     anonymous = INTERNAL_ANONYMOUS_BODIES if request.is_internal else ANONYMOUS_BODIES
-    async with anonymous.reserve(network_of(call.client_address or call.peer_address), size) as arrival:
+    async with anonymous.reserve(source_network(call.client_address or call.peer_address), size) as arrival:
         message = await request.read(MAX_ANONYMOUS_BYTES)
         if len(message) <= MAX_ANONYMOUS_BYTES:
             return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
         # The frames of an error may live on for a while; the message must not.
         del message
-        raise too_large(MAX_ANONYMOUS_BYTES)
+        raise message_too_large(MAX_ANONYMOUS_BYTES)
 
 
-def _kept_bytes(request: Body, message: bytes) -> int:
+def _kept_bytes(request: RequestBody, message: bytes) -> int:
     """Return the bytes that a complete body keeps; none for internal calls, whose callers have had a turn."""
     return 0 if request.is_internal else len(message)
 
 
-def too_large(limit: int) -> errors.MessageTooLarge:
+def message_too_large(limit: int) -> errors.MessageTooLarge:
     """Return the refusal of a message beyond one of the two limits."""
     return (errors.AnonymousMessageTooLarge if limit == MAX_ANONYMOUS_BYTES else errors.MessageTooLarge)(limit=limit)

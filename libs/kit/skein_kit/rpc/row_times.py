@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import PermissionMissing
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.rpc.well_known_types import read_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,7 @@ KEEP_TIMES = "tenant.write"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RowTimes:
+class ImportTimes:
     """When a row was made and last changed, here or elsewhere."""
 
     create_time: datetime
@@ -34,19 +34,19 @@ class RowTimes:
         """
         if not keep_times:
             return cls(create_time=at, update_time=at)
-        must_keep_times(who)
-        create_time = past(message, "create_time", at)
-        update_time = past(message, "update_time", at)
+        require_keep_times(who)
+        create_time = read_past_time(message, "create_time", at)
+        update_time = read_past_time(message, "update_time", at)
         return cls(create_time=create_time or update_time or at, update_time=update_time or create_time or at)
 
 
-def must_keep_times(who: Caller) -> None:
+def require_keep_times(who: Caller) -> None:
     """Raise PermissionMissing unless the caller may say when something happened elsewhere."""
     if KEEP_TIMES not in who.permissions:
         raise PermissionMissing(permission=KEEP_TIMES)
 
 
-def past(message: Message, name: str, at: datetime) -> datetime | None:
+def read_past_time(message: Message, name: str, at: datetime) -> datetime | None:
     """Read an optional time; one that lies ahead is `at`, as nothing has happened later. Raises FieldInvalid."""
-    time = moment(message, name)
+    time = read_time(message, name)
     return None if time is None else min(time, at)

@@ -38,7 +38,7 @@ _MOST_CALLS_OF_A_CONNECTION = 4_096
 _AGE_GRACE_SECONDS = 30.0
 
 
-def of_server(settings: ProcessSettings, *, connections: int, is_edge: bool) -> Sequence[tuple[str, int]]:
+def server_options(settings: ProcessSettings, *, connections: int, is_edge: bool) -> Sequence[tuple[str, int]]:
     """Return the options of a server that has so many connections at most; the core closes further ones at once."""
     longest = max(settings.max_stream_seconds, settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
     options = (

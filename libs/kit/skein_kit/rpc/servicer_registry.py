@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from skein_kit.rpc.interceptors import Method
-from skein_kit.rpc.streaming import streamed
+from skein_kit.rpc.streaming import stream_handler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     import grpc
 
-    from skein_kit.rpc.channel import LocalMethods
-    from skein_kit.rpc.grpc_handler import Origin
+    from skein_kit.rpc.channel import InProcessHandlers
+    from skein_kit.rpc.grpc_handler import OriginResolver
     from skein_kit.rpc.interceptors import Admit, Handler, Identify
     from skein_kit.rpc.streaming import Messages
 
 
-class Servicers:
+class ServicerRegistry:
     """What a service answers: its methods, how it learns who calls, and when it is ready."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Servicers:
         admit: Admit | None = None,
         continues_trace: bool = True,
         is_edge: bool = False,
-        origin: Origin = lambda address, _forwarded, _has_forwarded: address,
+        origin: OriginResolver = lambda address, _forwarded, _has_forwarded: address,
         credentials: grpc.ServerCredentials | None = None,
     ) -> None:
         """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""
@@ -46,7 +46,7 @@ class Servicers:
         self.names: set[str] = set()
         self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
         # The methods behind the interceptors, by path, while the service runs: for doors other than gRPC's.
-        self.answers: LocalMethods = {}
+        self.answers: InProcessHandlers = {}
 
     def add(self, register: Callable[[Any, Any], None], servicer: object) -> None:
         """Add a servicer with the generated `add_...Servicer_to_server`."""
@@ -59,7 +59,7 @@ class Servicers:
 
     def forward_stream(self, path: str, messages: Messages) -> None:
         """Answer a method with a stream of raw bytes."""
-        handler = streamed(path, messages)
+        handler = stream_handler(path, messages)
         self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None, streams=True))
         self.names.add(path.split("/")[1])
 
@@ -77,7 +77,7 @@ class Servicers:
                 raise TypeError(message)
             path = f"/{service}/{name}"
             if handler.response_streaming:
-                answer = streamed(path, cast("Messages", handler.unary_stream))
+                answer = stream_handler(path, cast("Messages", handler.unary_stream))
             else:
                 answer = cast("Handler", handler.unary_unary)
             self.methods.append(

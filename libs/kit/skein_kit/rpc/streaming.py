@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from skein_kit import errors
-from skein_kit.calls.call import Call, Ended
-from skein_kit.errors import Refusal
+from skein_kit.calls.call import Call, CallAborted
+from skein_kit.errors import RpcError
 from skein_kit.telemetry.metrics import STREAM_MESSAGES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
-    from skein_kit.identity.permissions import Rule
+    from skein_kit.identity.permissions import AccessRule
 
     Handler = Callable[[Any, Call], Awaitable[Any]]
     Messages = Callable[[Any, Call], AsyncGenerator[Any, None]]
@@ -52,15 +52,15 @@ _FINAL = frozenset(
 )
 
 
-class Life:
+class StreamLifetime:
     """The time of one stream, which others may end."""
 
     def __init__(self) -> None:
         """Begin without a limit."""
         self.limit: asyncio.Timeout | None = None
-        self.why: Refusal | None = None
+        self.why: RpcError | None = None
 
-    def end(self, why: Refusal) -> None:
+    def end(self, why: RpcError) -> None:
         """Cancel the work, and let the call end with this refusal; the first reason counts."""
         if self.limit is None or self.limit.expired() or self.why is not None:
             return
@@ -68,7 +68,7 @@ class Life:
         self.limit.reschedule(asyncio.get_running_loop().time())
 
 
-class Streams:
+class StreamLimiter:
     """The streams of one service."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Streams:
         self._most_of_a_tenant = most_of_a_tenant
         self._recheck_seconds = recheck_seconds
         self._step_seconds = step_seconds
-        self._lives: dict[Call, Life] = {}
+        self._lives: dict[Call, StreamLifetime] = {}
         self._counts: Counter[UUID] = Counter()
         self._is_draining = False
 
@@ -101,7 +101,7 @@ class Streams:
             if self._is_draining:
                 raise errors.StreamEnded
             latest = asyncio.get_running_loop().time() + self._most_seconds
-            life, own = Life(), call.deadline
+            life, own = StreamLifetime(), call.deadline
             call.step_seconds = self._step_seconds
             try:
                 async with asyncio.timeout_at(latest if own is None else min(own, latest)) as life.limit:
@@ -120,7 +120,7 @@ class Streams:
 
         return answer
 
-    def standing(self, rule: Rule, identify: Identify, handler: Handler) -> Handler:
+    def standing(self, rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
         """Count a tenant's streams, and look at their callers again while they last."""
 
         async def answer(request: Any, call: Call) -> None:
@@ -142,15 +142,15 @@ class Streams:
 
         return answer
 
-    async def _look(self, rule: Rule, identify: Identify, call: Call) -> None:
+    async def _look(self, rule: AccessRule, identify: Identify, call: Call) -> None:
         loop = asyncio.get_running_loop()
         heard = loop.time()
         while True:
             await asyncio.sleep(self._recheck_seconds)
             try:
                 rule.check(await identify(call))
-            except Refusal as refusal:
-                why, code = refusal, errors.code_of(refusal.status())
+            except RpcError as refusal:
+                why, code = refusal, errors.status_code(refusal.status())
             except Exception:  # noqa: BLE001 - whatever it is: nobody has said that the caller may not go on.
                 why = errors.ServiceUnavailable()
                 code = why.code
@@ -164,7 +164,7 @@ class Streams:
                 return
 
 
-def streamed(path: str, messages: Messages) -> Handler:
+def stream_handler(path: str, messages: Messages) -> Handler:
     """Return a handler that writes what a method yields; it is closed when the stream ends, however it ends."""
     _, service, method = path.split("/")
     counter = STREAM_MESSAGES.labels(service, method)
@@ -214,7 +214,7 @@ class Pipe:
             await self._has_more.wait()
 
 
-async def piped(handler: Handler, request: Any, call: Call) -> AsyncGenerator[Any, None]:
+async def run_piped(handler: Handler, request: Any, call: Call) -> AsyncGenerator[Any, None]:
     """Answer a stream in a task of its own and yield its messages; closing this cancels the work. Raises Ended."""
     pipe = Pipe()
     call.writer = pipe.put
@@ -225,7 +225,7 @@ async def piped(handler: Handler, request: Any, call: Call) -> AsyncGenerator[An
             async for message in messages:
                 yield message
         if work.cancelled():
-            raise Ended(errors.StreamEnded().status())
+            raise CallAborted(errors.StreamEnded().status())
         work.result()
     finally:
         work.cancel()

@@ -26,7 +26,7 @@ _LAST_YEAR = 9999
 _INFINITE = (datetime.min, datetime.max)  # noqa: DTZ901 - the driver's have no zone either.
 
 
-def time(value: datetime | None) -> Timestamp | None:
+def to_timestamp(value: datetime | None) -> Timestamp | None:
     """Convert a time with a zone, or an infinite one of the database, which has none; None stays unset."""
     if value is None:
         return None
@@ -37,7 +37,7 @@ def time(value: datetime | None) -> Timestamp | None:
     return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
 
 
-def moment(
+def read_time(
     message: Message, field: str, *, before_1970: bool = False, within: str = "", may_be_infinite: bool = False
 ) -> datetime | None:
     """Read an optional Timestamp field as UTC, to the microsecond; None when unset.
@@ -60,7 +60,7 @@ def moment(
     return result
 
 
-def json_of(message: Message, field: str) -> str | None:
+def json_text(message: Message, field: str) -> str | None:
     """Return the JSON text of a Struct, ListValue or Value field of a request that is complete; None when unset.
 
     Raises FieldInvalid for NaN and infinities, which JSON cannot say, for what is nested too deep for an answer, and
@@ -71,25 +71,25 @@ def json_of(message: Message, field: str) -> str | None:
         return text or None
     try:
         return structs.text_of(getattr(message, field))
-    except exact.JsonInvalid as invalid:
+    except exact.InvalidJson as invalid:
         raise FieldInvalid(violations=[(field, str(invalid))]) from None
 
 
 def merge_masked(mask: FieldMask, source: Message, target: Message) -> None:
     """Replace the fields that a mask names, and the JSON texts that belong to them."""
-    texts = [path + fields.TEXT for path in mask.paths if path in fields.pairs_of(source.DESCRIPTOR)]
+    texts = [path + fields.TEXT for path in mask.paths if path in fields.json_field_names(source.DESCRIPTOR)]
     whole = FieldMask(paths=[*mask.paths, *texts])
     whole.MergeMessage(source, target, replace_message_field=True, replace_repeated_field=True)
 
 
-def spell_mask(request: Message) -> None:
+def normalize_mask(request: Message) -> None:
     """Spell the paths of a request's update_mask as the contract spells fields: displayName becomes display_name."""
     mask: FieldMask | None = getattr(request, "update_mask", None)
     if mask is not None and any(path != path.lower() for path in mask.paths):
         mask.paths[:] = [_CAPITAL.sub(lambda letter: f"_{letter.group().lower()}", path) for path in mask.paths]
 
 
-def masked(mask: FieldMask, allowed: Collection[str]) -> frozenset[str]:
+def updated_fields(mask: FieldMask, allowed: Collection[str]) -> frozenset[str]:
     """Return the fields to update: those named, or all when none is. Raises UpdateMaskInvalid for one not `allowed`."""
     wrong = sorted(set(mask.paths) - set(allowed))
     if wrong:

@@ -27,7 +27,7 @@ MAX_SECONDS = 2.0
 MAX_CHARACTERS = 20_000
 
 
-class Embeddings:
+class EmbeddingClient:
     """Asks recall for vectors in the name of one service."""
 
     def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, *, service: str, at_once: int) -> None:

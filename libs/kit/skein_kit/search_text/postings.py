@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import Rows
+from skein_kit.database.batch_insert import InsertRows
 from skein_kit.database.named_queries import FEW_ROWS, Queries
 from skein_kit.ids import new_id, now
-from skein_kit.policies.store import policies_of
+from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import text_features, vector_columns
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.search_text.vector_columns import Space
+    from skein_kit.search_text.vector_columns import ActiveModel
 
 # Longer terms are data, not words, and a B-tree key has its limit.
 MAX_TERM_CHARACTERS = 200
@@ -56,7 +56,9 @@ class Document:
     embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
 
-async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, along: Sequence[Rows] = ()) -> None:
+async def add_documents(
+    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, along: Sequence[InsertRows] = ()
+) -> None:
     """Add items to the index: one statement reads their terms, another writes what is written of a single item.
 
     `along` are rows that the first one takes along: the items themselves. A new document is pending, its vectors still
@@ -64,13 +66,13 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *
     first. Raises DimensionsMismatch for a vector that the model in force does not take.
     """
     if not documents:
-        await batch_insert.insert(tx, tenant_id, along)
+        await batch_insert.insert_batch(tx, tenant_id, along)
         return
     space = await _space(tx, documents)
-    language = (await policies_of(tx.database).of(tx, tenant_id)).search_language
+    language = (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
     texts = [document.text for document in documents]
-    for place, lexeme, frequency in await batch_insert.insert_and_read(
+    for place, lexeme, frequency in await batch_insert.insert_batch_and_fetch(
         tx, tenant_id, along, _QUERIES["analyse"], texts=texts, language=language
     ):
         terms[place - 1].append((lexeme, frequency))
@@ -88,16 +90,20 @@ async def put(tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *
         if len(term) <= MAX_TERM_CHARACTERS
     ]
     shared = ("kind", "item_id", "length") if len(documents) == 1 else ()
-    await batch_insert.insert(
+    await batch_insert.insert_batch(
         tx,
         tenant_id,
         [
-            Rows(_QUERIES["insert_documents"], kept),
-            *([] if space is None else [vector_columns.rows(space.table_name, brought)]),
-            *([] if space is None else [vector_columns.origins(space.model, [item_id for item_id, _, _ in brought])]),
+            InsertRows(_QUERIES["insert_documents"], kept),
+            *([] if space is None else [vector_columns.vector_rows(space.table_name, brought)]),
+            *(
+                []
+                if space is None
+                else [vector_columns.origin_rows(space.model, [item_id for item_id, _, _ in brought])]
+            ),
             # As many as go together, and the others after them.
-            Rows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=shared),
-            Rows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
+            InsertRows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=shared),
+            InsertRows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
         ],
     )
 
@@ -106,20 +112,20 @@ async def remove(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> 
     """Take items out of the index, with their postings and vectors; ids that are not there are passed over."""
     if item_ids:
         gone = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
-        await _depart(tx, tenant_id, gone)
+        await _insert_count_deltas(tx, tenant_id, gone)
 
 
-async def discount(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
+async def subtract_counts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
     """Keep the counts right for items that the transaction is about to delete by a statement of its own."""
     if item_ids:
         gone = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
-        await _depart(tx, tenant_id, gone)
+        await _insert_count_deltas(tx, tenant_id, gone)
 
 
-async def discount_session(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
     """Keep the counts right for a session's messages that the transaction is about to take out of the index."""
     gone = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
-    await _depart(tx, tenant_id, gone)
+    await _insert_count_deltas(tx, tenant_id, gone)
 
 
 async def update(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
@@ -143,11 +149,11 @@ async def remove_expired(
     """Take up to `count` items that are past their time out of the index; return how many."""
     query = _QUERIES["delete_expired_documents"]
     gone = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
-    await _depart(tx, tenant_id, gone)
+    await _insert_count_deltas(tx, tenant_id, gone)
     return len(gone)
 
 
-async def _depart(tx: Transaction, tenant_id: UUID, gone: Iterable[asyncpg.Record]) -> None:
+async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, gone: Iterable[asyncpg.Record]) -> None:
     """Say what left the counts, in rows that nobody waits for; the worker takes it off the sums."""
     lengths: dict[str, list[int]] = {}
     for row in gone:
@@ -160,12 +166,12 @@ async def _depart(tx: Transaction, tenant_id: UUID, gone: Iterable[asyncpg.Recor
     await tx.insert(_QUERIES["insert_departures"], tenant_id, rows)
 
 
-async def _space(tx: Transaction, documents: Sequence[Document]) -> Space | None:
+async def _space(tx: Transaction, documents: Sequence[Document]) -> ActiveModel | None:
     """Return the model that vectors were brought for; None when none were, or no model is in force."""
     brought = [document.embedding for document in documents if document.embedding is not None]
-    space = await vector_columns.space_of(tx) if brought else None
+    space = await vector_columns.active_model(tx) if brought else None
     for embedding in brought:
-        vector_columns.must_have(0 if space is None else space.dimensions, embedding)
+        vector_columns.require_dimensions(0 if space is None else space.dimensions, embedding)
     return space
 
 
@@ -181,8 +187,8 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "agent_id": document.agent_id,
         "subject_id": document.subject_id,
         "session_id": document.session_id,
-        "asks": text_features.asks(document.text),
-        "dated": text_features.tells_time(document.text),
+        "asks": text_features.ends_with_question(document.text),
+        "dated": text_features.mentions_time(document.text),
         "expire_time": document.expire_time,
         "length": length,
         "revision": document.revision,

@@ -24,11 +24,11 @@ _TELLS_TIME: Final = re.compile(
 _READ: Final = 10_000
 
 
-def asks(text: str) -> bool:
+def ends_with_question(text: str) -> bool:
     """Say whether a text ends with a question."""
     return _ASKS.search(text[-_READ:]) is not None
 
 
-def tells_time(text: str) -> bool:
+def mentions_time(text: str) -> bool:
     """Say whether a text has an expression of time: a date, a weekday, "last week"."""
     return _TELLS_TIME.search(text[:_READ]) is not None

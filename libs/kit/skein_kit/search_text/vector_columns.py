@@ -18,7 +18,7 @@ import numpy as np
 from pgvector import HalfVector
 
 from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import Rows
+from skein_kit.database.batch_insert import InsertRows
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
 
@@ -42,7 +42,7 @@ _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Space:
+class ActiveModel:
     """The model in force, as far as whoever stores its vectors must know it."""
 
     model: str
@@ -56,7 +56,7 @@ class Space:
         return tenant_id in self.followed or _EVERY_TENANT in self.followed
 
 
-_known: WeakKeyDictionary[Database, tuple[Space, float]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Database, tuple[ActiveModel, float]] = WeakKeyDictionary()
 
 
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -66,7 +66,7 @@ async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> 
     )
 
 
-async def space_of(tx: Transaction) -> Space | None:
+async def active_model(tx: Transaction) -> ActiveModel | None:
     """Return the model in force; a round trip at most every five seconds. None when there is none."""
     known, until = _known.get(tx.database, (None, 0.0))
     if known is not None and time.monotonic() < until:
@@ -74,12 +74,12 @@ async def space_of(tx: Transaction) -> Space | None:
     row = await tx.row(_QUERIES["space_in_force"])
     if row is None:
         return None
-    space = Space(**{**row, "followed": tuple(row["followed"])})
+    space = ActiveModel(**{**row, "followed": tuple(row["followed"])})
     _known[tx.database] = (space, time.monotonic() + REMEMBER_SECONDS)
     return space
 
 
-def given(values: Sequence[float], *, field: str = "embedding") -> NDArray[np.float32]:
+def normalize(values: Sequence[float], *, field: str = "embedding") -> NDArray[np.float32]:
     """A caller's vector, made of unit length so that it fits half precision; refused when it points nowhere."""
     vector = np.array(values, dtype=np.float64)
     length = np.linalg.norm(vector)
@@ -88,13 +88,13 @@ def given(values: Sequence[float], *, field: str = "embedding") -> NDArray[np.fl
     return (vector / length).astype(np.float32)
 
 
-def must_have(dimensions: int, vector: Sequence[float] | NDArray[np.float32]) -> None:
+def require_dimensions(dimensions: int, vector: Sequence[float] | NDArray[np.float32]) -> None:
     """Refuse a vector of another length than the model's."""
     if len(vector) != dimensions:
         raise DimensionsMismatch(expected=dimensions, given=len(vector))
 
 
-def columns(vector: NDArray[np.float32]) -> dict[str, Any]:
+def vector_columns(vector: NDArray[np.float32]) -> dict[str, Any]:
     """The columns that hold a vector."""
     rest = vector[COVERED_DIMENSIONS:]
     return {
@@ -113,31 +113,31 @@ async def insert(
     tx: Transaction, tenant_id: UUID, table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
 ) -> None:
     """Store the vectors of items, each given with its kind: one row for each chunk of its text."""
-    await batch_insert.insert(tx, tenant_id, [rows(table_name, items)])
+    await batch_insert.insert_batch(tx, tenant_id, [vector_rows(table_name, items)])
 
 
-def rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]) -> Rows:
+def vector_rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]) -> InsertRows:
     """Return what stores the vectors of items likewise."""
-    return Rows(
-        of_table(_QUERIES["insert_vectors"], table_name),
+    return InsertRows(
+        for_table(_QUERIES["insert_vectors"], table_name),
         [
-            {"item_id": item_id, "chunk": chunk, "kind": kind, **columns(vector)}
+            {"item_id": item_id, "chunk": chunk, "kind": kind, **vector_columns(vector)}
             for item_id, kind, vectors in items
             for chunk, vector in enumerate(vectors)
         ],
     )
 
 
-def origins(model: str, item_ids: Sequence[UUID]) -> Rows:
+def origin_rows(model: str, item_ids: Sequence[UUID]) -> InsertRows:
     """Return what notes that a caller brought the vectors of items."""
-    return Rows(
+    return InsertRows(
         _QUERIES["insert_vector_origins"],
         [{"item_id": item_id, "model": model, "provider": CALLER} for item_id in item_ids],
     )
 
 
 @cache
-def of_table(query: Query, table_name: str) -> Query:
+def for_table(query: Query, table_name: str) -> Query:
     """The statement for one model's table of vectors."""
     if not _TABLE_NAME.fullmatch(table_name):
         message = f"{table_name!r} cannot be the name of a table of vectors"

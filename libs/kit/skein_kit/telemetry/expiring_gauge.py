@@ -23,7 +23,7 @@ MEASURED_TIME = Gauge(
 )
 
 
-class Measured(Collector):
+class ExpiringGauge(Collector):
     """One metric whose values are looked up: all of them at once, each time."""
 
     def __init__(
@@ -67,12 +67,12 @@ class Measured(Collector):
         return kind(self._name, self._documentation, labels=self._labelnames)
 
 
-def expected(*measurements: str) -> None:
+def declare_measurements(*measurements: str) -> None:
     """Say what this process is to measure: as long as it never could, it was last known at the time 0."""
     for measurement in measurements:
         MEASURED_TIME.labels(measurement)
 
 
-def measured(measurement: str) -> None:
+def record_measurement(measurement: str) -> None:
     """Note that something was measured just now."""
     MEASURED_TIME.labels(measurement).set_to_current_time()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="Hashable")
 
 
-class QuietWindow(Generic[K]):
+class LogThrottle(Generic[K]):
     """Remembers for `seconds` what was reported, at most so many kinds: more are not reported."""
 
     def __init__(self, seconds: float, *, most: int, clock: Callable[[], float] = time.monotonic) -> None:

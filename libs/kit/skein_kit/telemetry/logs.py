@@ -10,7 +10,7 @@ import asyncpg
 import structlog
 from opentelemetry import trace
 
-from skein_kit.calls.call import current
+from skein_kit.calls.call import current_call
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -63,7 +63,7 @@ def get(name: str) -> structlog.typing.FilteringBoundLogger:
 
 def _call(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Add what finds the call that the line is written for; a call that writes no line pays nothing."""
-    call = current()
+    call = current_call()
     return event if call is None else {"method": call.path, **call.facts(), **event}
 
 

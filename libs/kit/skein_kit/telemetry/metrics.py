@@ -65,7 +65,7 @@ EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vector
 EMBEDDER_FAILURES = Counter("skein_embedder_failed_items_total", "Items whose vectors could not be made.")
 EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")
 RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by how the vectors were searched.", ["path"])
-RECALL_HELD = Gauge("skein_recall_held_bytes", "Vectors held in memory for the tenants that search most.")
+VECTOR_CACHE_BYTES = Gauge("skein_recall_held_bytes", "Vectors held in memory for the tenants that search most.")
 RECALL_SAMPLED = Histogram(
     "skein_recall_sampled_recall_ratio",
     "Of sampled searches: the share of the truly nearest items that were found.",
@@ -76,7 +76,7 @@ RECALL_SHORTFALL = Counter(
     "skein_recall_shortfall_items_total", "Of sampled searches: items missing although they exist.", ["path"]
 )
 RECALL_UNSAMPLED = Counter("skein_recall_unsampled_total", "Sampled searches that could not be repeated.")
-RECALLABLE_AFTER = Histogram(
+INDEX_DELAY = Histogram(
     "skein_recall_recallable_seconds",
     "Time from an item's creation until it is found by meaning.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0),
@@ -165,7 +165,7 @@ def inject(metadata: dict[str, str]) -> None:
 
 
 @contextmanager
-def untraced() -> Iterator[None]:
+def without_tracing() -> Iterator[None]:
     """Record no spans while the block runs: the same questions every few seconds would drown every other trace.
 
     They have a trace id all the same, by which the log lines of all services are found.
@@ -176,7 +176,7 @@ def untraced() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def watched_loop() -> AsyncIterator[None]:
+async def measure_event_loop() -> AsyncIterator[None]:
     """Measure the event loop's lag while the block runs."""
 
     async def watch() -> None:

@@ -50,7 +50,7 @@ _STOP_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SpeakerTurn:
     """What one message says, and who said it: "user", "assistant", a name, or "" for nobody to be named."""
 
     speaker: str
@@ -67,7 +67,7 @@ class _Sentence:
     factor: float
 
 
-def extract(turns: Sequence[Turn], *, most: int = DEFAULT_CHARACTERS) -> str:
+def summarize(turns: Sequence[SpeakerTurn], *, most: int = DEFAULT_CHARACTERS) -> str:
     """Return the sentences that say most, in at most `most` characters; "" when nothing fits or nothing was said."""
     sentences = list(_sentences(turns))
     counts = Counter(word for turn in turns for word in _words(turn.text))
@@ -89,14 +89,14 @@ def extract(turns: Sequence[Turn], *, most: int = DEFAULT_CHARACTERS) -> str:
         # What is too long by itself is not put together with the others first.
         if length + len(best.text) > most or best.text.casefold() in said:
             continue
-        if (longer := len(_told(turns, [*chosen, best]))) > most:
+        if (longer := len(_format(turns, [*chosen, best]))) > most:
             continue
         length = longer
         chosen.append(best)
         said.add(best.text.casefold())
         for word in best.words:
             weights[word] **= 2
-    return _told(turns, chosen)
+    return _format(turns, chosen)
 
 
 def _weight(sentence: _Sentence, weights: dict[str, float]) -> float:
@@ -104,7 +104,7 @@ def _weight(sentence: _Sentence, weights: dict[str, float]) -> float:
     return mean * sentence.factor * min(1.0, len(sentence.words) / _FULL_WORDS)
 
 
-def _sentences(turns: Sequence[Turn]) -> Iterable[_Sentence]:
+def _sentences(turns: Sequence[SpeakerTurn]) -> Iterable[_Sentence]:
     place = 0
     for number, turn in enumerate(turns):
         is_first = True
@@ -125,7 +125,7 @@ def _words(text: str) -> Iterable[str]:
     return (word for word in _WORD.findall(text.casefold()) if word not in _STOP_WORDS)
 
 
-def _told(turns: Sequence[Turn], sentences: Iterable[_Sentence]) -> str:
+def _format(turns: Sequence[SpeakerTurn], sentences: Iterable[_Sentence]) -> str:
     """Return sentences in the order in which they were said, a line for each stretch of one speaker."""
     lines: list[str] = []
     speaker = None

@@ -11,6 +11,6 @@ CHARACTERS_OF_A_TOKEN = 4
 DEFAULT_BUDGET = 2000
 
 
-def tokens_of_text(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text."""
     return -(-len(text) // CHARACTERS_OF_A_TOKEN)

@@ -17,18 +17,18 @@ EXPIRY = Gauge(
 PUBLIC, MUTUAL, AUTHORITY = "tls", "mtls", "mtls_authority"
 
 
-def show_public(certificate: bytes) -> None:
+def record_server_certificate(certificate: bytes) -> None:
     """Show when a certificate (PEM) with those above it ends, as the gateway's."""
     _show(PUBLIC, min(map(_end, _read(certificate)), default=None))
 
 
-def show_mutual(certificate: bytes, authority: bytes) -> None:
+def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None:
     """Show when the certificate ends that services show each other, and the authority that vouches for it.
 
     While one authority takes another's place the file has both: the one that counts is the one in use.
     """
     own, known = _read(certificate), _read(authority)
-    in_use = [one for one in known if any(_vouches(one, each) for each in own)]
+    in_use = [one for one in known if any(_is_issued_by(one, each) for each in own)]
     _show(MUTUAL, min(map(_end, own), default=None))
     _show(AUTHORITY, max(map(_end, in_use or known), default=None))
 
@@ -40,7 +40,7 @@ def _read(pem: bytes) -> list[x509.Certificate]:
     return []
 
 
-def _vouches(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+def _is_issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):

@@ -15,7 +15,7 @@ import grpc
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
 from skein_kit.tls import certificate_expiry
-from skein_kit.tls.server_tls import loaded
+from skein_kit.tls.server_tls import load_server_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ log = logs.get("skein")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Material:
+class TlsMaterial:
     """What the three files hold."""
 
     certificate: bytes
@@ -47,7 +47,7 @@ class Material:
         )
 
 
-class Mutual:
+class MutualTlsFiles:
     """The files, and what was good in them last."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Mutual:
         self._clock = clock
         self._seen = self._stamp()
         self._material = self._read()
-        certificate_expiry.show_mutual(self._material.certificate, self._material.authority)
+        certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
         self._looked = clock()
 
     @classmethod
@@ -74,7 +74,7 @@ class Mutual:
         return cls(settings.mtls_certificate, settings.mtls_key, settings.mtls_ca)
 
     @property
-    def material(self) -> Material:
+    def material(self) -> TlsMaterial:
         """Return what the files hold: the same object until they change to something good."""
         now = self._clock()
         if now - self._looked >= _LOOK_SECONDS:
@@ -111,7 +111,7 @@ class Mutual:
         except SettingInvalid as invalid:
             log.error("mtls_files_unusable", why=str(invalid))  # noqa: TRY400 - the sentence says it all.
         else:
-            certificate_expiry.show_mutual(self._material.certificate, self._material.authority)
+            certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
             log.info("mtls_files_changed")
 
     def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
@@ -126,12 +126,12 @@ class Mutual:
                 found.append((status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(found)
 
-    def _read(self) -> Material:
+    def _read(self) -> TlsMaterial:
         certificate, key, authority = self._paths
-        loaded(certificate, key, settings=(CERTIFICATE, KEY))
+        load_server_context(certificate, key, settings=(CERTIFICATE, KEY))
         try:
             ssl.create_default_context(cafile=authority)
-            return Material(
+            return TlsMaterial(
                 certificate=certificate.read_bytes(), key=key.read_bytes(), authority=authority.read_bytes()
             )
         except OSError as error:

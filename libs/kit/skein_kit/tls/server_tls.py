@@ -19,7 +19,7 @@ KEY = "SKEIN_TLS_KEY"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tls:
+class ServerTls:
     """A certificate with what stands between it and its root, and its key, both PEM."""
 
     certificate: Path
@@ -40,16 +40,16 @@ class Tls:
 
     def context(self) -> ssl.SSLContext:
         """Return what HTTP is served with. Raises SettingInvalid."""
-        return loaded(self.certificate, self.key, settings=(CERTIFICATE, KEY))
+        return load_server_context(self.certificate, self.key, settings=(CERTIFICATE, KEY))
 
     def credentials(self) -> grpc.ServerCredentials:
         """Return what gRPC is served with, as the file is now; it takes TLS 1.2 and 1.3 by itself."""
         certificate = self.certificate.read_bytes()
-        certificates.show_public(certificate)
+        certificates.record_server_certificate(certificate)
         return grpc.ssl_server_credentials([(self.key.read_bytes(), certificate)])
 
 
-def loaded(certificate: Path, key: Path, *, settings: tuple[str, str]) -> ssl.SSLContext:
+def load_server_context(certificate: Path, key: Path, *, settings: tuple[str, str]) -> ssl.SSLContext:
     """Return what a server with this pair serves with. Raises SettingInvalid naming the setting that is wrong."""
     certificates, keys = settings
     _pem(certificates, certificate, "CERTIFICATE")

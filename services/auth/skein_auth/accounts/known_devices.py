@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
-from skein_auth.encryption import derived
+from skein_auth.encryption import derive_keys
 
 if TYPE_CHECKING:
-    from skein_auth.accounts.store import Credentials
+    from skein_auth.accounts.store import LoginCredentials
     from skein_auth.settings import SystemKeys
 
 PREFIX = "skein_device_"
@@ -51,7 +51,7 @@ class KnownDevices:
 
     @classmethod
     def of(cls, system_keys: SystemKeys) -> Self:
-        return cls(tuple(derived(system_keys, _PURPOSE)))
+        return cls(tuple(derive_keys(system_keys, _PURPOSE)))
 
     def token(self, device: KnownDevice) -> str:
         """Return what the device shows when it signs in again."""
@@ -80,7 +80,7 @@ class KnownDevices:
             sign_in_time=signed_in,
         )
 
-    def known(self, token: str, account: Credentials | None, at: datetime) -> KnownDevice | None:
+    def known(self, token: str, account: LoginCredentials | None, at: datetime) -> KnownDevice | None:
         """Return the device if the account knows it now."""
         device = self.read(token, at) if token else None
         if device is None or account is None:

@@ -11,7 +11,7 @@ from skein_auth.accounts.passwords import is_known
 from skein_auth.errors import PasswordHashUnknown
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
-from skein_kit.rpc.row_times import past
+from skein_kit.rpc.row_times import read_past_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,8 +66,8 @@ class Draft:
             display_name=request.display_name,
             password_hash=request.password_hash or None,
             email_verified=request.email_verified,
-            create_time=past(request, "create_time", at),
-            update_time=past(request, "update_time", at),
+            create_time=read_past_time(request, "create_time", at),
+            update_time=read_past_time(request, "update_time", at),
         )
 
 
@@ -83,7 +83,7 @@ class Change:
     @classmethod
     def own(cls, account_id: UUID, account: pb.Account, mask: FieldMask) -> Self:
         """Read what somebody changes about their own account; without a mask the name alone."""
-        fields = well_known_types.masked(mask, OWN) if mask.paths else frozenset({"display_name"})
+        fields = well_known_types.updated_fields(mask, OWN) if mask.paths else frozenset({"display_name"})
         return cls(account_id=account_id, revision=account.revision, values=_values(account, fields))
 
     @classmethod
@@ -92,7 +92,7 @@ class Change:
         return cls(
             account_id=account_id,
             revision=account.revision,
-            values=_values(account, well_known_types.masked(mask, OPERATORS)),
+            values=_values(account, well_known_types.updated_fields(mask, OPERATORS)),
         )
 
 

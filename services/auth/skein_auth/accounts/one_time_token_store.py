@@ -9,9 +9,9 @@ from skein_auth.accounts.one_time_tokens import PREFIX, Purpose
 from skein_auth.accounts.store import EMAIL_TAKEN, lock_account, set_password, write_account
 from skein_auth.errors import OneTimeTokenInvalid
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, refusing
-from skein_kit.idempotency.store import Requests
-from skein_kit.identity.bearer_token import Token
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
 from skein_kit.rpc import well_known_types
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 
-class OneTimeStore:
+class OneTimeTokenStore:
     """Tokens that are good for one thing, once."""
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
-    async def create(self, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta) -> Token:
+    async def create(self, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta) -> BearerToken:
         """Make a token for an account with this address."""
         async with self._database.shared() as tx:
             token, _ = await _create(tx, account_id, purpose, email, lifetime)
         return token
 
     async def create_for_operator(
-        self, account_id: UUID, purpose: Purpose, lifetime: timedelta, once: Once
+        self, account_id: UUID, purpose: Purpose, lifetime: timedelta, once: IdempotencyKey
     ) -> pb.CreateOneTimeTokenResponse:
         """Make a token once for each request. The stored answer does not hold it, so a repeated request gets none."""
         async with self._database.tenant(NO_TENANT) as tx:
@@ -53,12 +53,12 @@ class OneTimeStore:
             await self._audit.within(
                 tx, "one_time_token_created", account_id=account_id, target=f"account:{account_id}"
             )
-            response = pb.CreateOneTimeTokenResponse(expire_time=well_known_types.time(ends))
+            response = pb.CreateOneTimeTokenResponse(expire_time=well_known_types.to_timestamp(ends))
             await self._requests.answer(tx, NO_TENANT, once, response)
         response.token = token.text()
         return response
 
-    async def request_verification(self, account_id: UUID, once: Once) -> bool:
+    async def request_verification(self, account_id: UUID, once: IdempotencyKey) -> bool:
         """Keep that the account asked for another mail; say whether it is the first time for this request."""
         async with self._database.tenant(NO_TENANT) as tx:
             answer = pb.RequestEmailVerificationResponse()
@@ -67,7 +67,7 @@ class OneTimeStore:
             await self._audit.within(tx, "email_verification_requested", account_id=account_id)
         return True
 
-    async def account_to_reset(self, token: Token) -> UUID:
+    async def account_to_reset(self, token: BearerToken) -> UUID:
         """Return the account whose password a token sets, or refuse it; it is not spent yet."""
         async with self._database.shared() as tx:
             found: UUID | None = await tx.value(
@@ -81,9 +81,9 @@ class OneTimeStore:
             raise OneTimeTokenInvalid
         return found
 
-    async def verify_email(self, token: Token) -> pb.Account:
+    async def verify_email(self, token: BearerToken) -> pb.Account:
         """Spend a token: the address that it was made for is the account's."""
-        with refusing(dict.fromkeys(EMAIL_TAKEN, OneTimeTokenInvalid)):
+        with translate_constraint_errors(dict.fromkeys(EMAIL_TAKEN, OneTimeTokenInvalid)):
             async with self._database.tenant(NO_TENANT) as tx:
                 at = now()
                 account_id, email = await _spend(tx, token, Purpose.EMAIL_VERIFICATION)
@@ -98,7 +98,7 @@ class OneTimeStore:
                 await self._audit.within(tx, "email_verified", account_id=account_id, principal=f"account:{account_id}")
         return account
 
-    async def reset_password(self, account_id: UUID, token: Token, password_hash: str) -> None:
+    async def reset_password(self, account_id: UUID, token: BearerToken, password_hash: str) -> None:
         """Spend a token and set a password; every sign-in of the account ends."""
         async with self._database.account(account_id) as tx:
             spent, email = await _spend(tx, token, Purpose.PASSWORD_RESET)
@@ -115,10 +115,10 @@ class OneTimeStore:
 
 async def _create(
     tx: Transaction, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta
-) -> tuple[Token, datetime]:
+) -> tuple[BearerToken, datetime]:
     """Return a new token and its end."""
     at = now()
-    token = Token.made(PREFIX, NO_TENANT, new_id(at))
+    token = BearerToken.made(PREFIX, NO_TENANT, new_id(at))
     await tx.execute(
         QUERIES["create_one_time_token"],
         token_id=token.token_id,
@@ -132,7 +132,7 @@ async def _create(
     return token, at + lifetime
 
 
-async def _spend(tx: Transaction, token: Token, purpose: Purpose) -> tuple[UUID, str]:
+async def _spend(tx: Transaction, token: BearerToken, purpose: Purpose) -> tuple[UUID, str]:
     """Spend a token and return its account and address. Whoever refuses it after all leaves it as it was."""
     row = await tx.row(
         QUERIES["spend_one_time_token"],

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.password_queue import Place
+from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.accounts.passwords import accepted
 from skein_auth.errors import MailNotConfigured, OneTimeTokenInvalid, TooManyAttempts
-from skein_kit.calls.call import current
+from skein_kit.calls.call import current_call
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.one_time_token_store import OneTimeStore
+    from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
     from skein_auth.accounts.passwords import Passwords
-    from skein_auth.accounts.store import AccountStore, Credentials
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.settings import AuthSettings
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.outbound.mail import Mailer
 
 PREFIX = "skein_once_"
@@ -55,16 +55,16 @@ PURPOSES: Mapping[pb.TokenPurpose, Purpose] = {
 }
 
 
-def parse(text: str) -> Token:
+def parse(text: str) -> BearerToken:
     """Read a token, or refuse what is none."""
-    token = Token.read(PREFIX, text)
+    token = BearerToken.read(PREFIX, text)
     if token is None or token.tenant_id != NO_TENANT:
         raise OneTimeTokenInvalid
     return token
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class MailTemplate:
     """What a mail says; the link stands on a line of its own."""
 
     path: str
@@ -72,15 +72,15 @@ class Letter:
     text: str
 
 
-LETTERS: Mapping[Purpose, Letter] = {
-    Purpose.EMAIL_VERIFICATION: Letter(
+LETTERS: Mapping[Purpose, MailTemplate] = {
+    Purpose.EMAIL_VERIFICATION: MailTemplate(
         "/account/verify",
         "Is this your address?",
         "Somebody, probably you, gave this address for an account at {issuer}.\n\n"
         "If it was you, open this link within {time}:\n\n{link}\n\n"
         "If it was not, do nothing.\n",
     ),
-    Purpose.PASSWORD_RESET: Letter(
+    Purpose.PASSWORD_RESET: MailTemplate(
         "/account/reset",
         "A new password",
         "Somebody, probably you, asked for a new password for your account at {issuer}.\n\n"
@@ -105,7 +105,7 @@ def _spoken(lifetime: timedelta) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Errand:
+class OutgoingMail:
     """A mail to be written and sent."""
 
     account_id: UUID
@@ -113,17 +113,22 @@ class Errand:
     email: str
 
 
-class Post:
+class TokenMailer:
     """Writes tokens into mails and sends them, beside the calls that ask for them."""
 
     def __init__(
-        self, store: OneTimeStore, mailer: Mailer, attempts: Attempts, settings: AuthSettings, issuer: Callable[[], str]
+        self,
+        store: OneTimeTokenStore,
+        mailer: Mailer,
+        attempts: AttemptLimiter,
+        settings: AuthSettings,
+        issuer: Callable[[], str],
     ) -> None:
         self._store = store
         self._mailer = mailer
         self._attempts = attempts
         self._issuer = issuer
-        self._waiting: asyncio.Queue[Errand] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[OutgoingMail] = asyncio.Queue(MOST_WAITING)
         self.lifetimes: Mapping[Purpose, timedelta] = {
             Purpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
             Purpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
@@ -134,7 +139,7 @@ class Post:
         """Say whether mail goes out at all."""
         return self._mailer.configured
 
-    def send(self, errand: Errand) -> None:
+    def send(self, errand: OutgoingMail) -> None:
         """Leave a mail to be sent. Nobody learns what became of it, not even that too many wait."""
         try:
             self._waiting.put_nowait(errand)
@@ -149,7 +154,7 @@ class Post:
         while True:
             await self._deliver(await self._waiting.get())
 
-    async def _deliver(self, errand: Errand) -> None:
+    async def _deliver(self, errand: OutgoingMail) -> None:
         try:
             await self._attempts.charge("mail_to", f"{errand.purpose.value} {errand.email}")
         except TooManyAttempts:
@@ -162,18 +167,18 @@ class Post:
         await self._mailer.send(errand.email, subject, text)
 
 
-class OneTime:
+class OneTimeTokens:
     """What is done for who asks for a token, and for who brings one."""
 
     def __init__(
         self,
-        store: OneTimeStore,
+        store: OneTimeTokenStore,
         accounts: AccountStore,
-        post: Post,
+        post: TokenMailer,
         passwords: Passwords,
         devices: KnownDevices,
-        attempts: Attempts,
-        audit: Audit,
+        attempts: AttemptLimiter,
+        audit: AuditRecorder,
     ) -> None:
         self._store = store
         self._accounts = accounts
@@ -193,7 +198,7 @@ class OneTime:
         token = parse(text)
         # Before hashing: whoever has no token makes us do no work.
         account_id = await self._store.account_to_reset(token)
-        place = Place.of_account(account_id)
+        place = QueueKey.of_account(account_id)
         await self._store.reset_password(account_id, token, await self._passwords.hash(password, place))
 
     async def request_reset(self, email: str, device_token: str) -> None:
@@ -207,9 +212,11 @@ class OneTime:
         # One event either way: what is done for an address that is known takes no longer.
         await self._audit.record("password_reset_requested", account_id=None if found is None else found.account_id)
         if found is not None and found.active:
-            self._post.send(Errand(account_id=found.account_id, purpose=Purpose.PASSWORD_RESET, email=found.email))
+            self._post.send(
+                OutgoingMail(account_id=found.account_id, purpose=Purpose.PASSWORD_RESET, email=found.email)
+            )
 
-    async def request_verification(self, account_id: UUID, once: Once) -> None:
+    async def request_verification(self, account_id: UUID, once: IdempotencyKey) -> None:
         """Send another mail to the address that waits to be verified, if one does."""
         if not self._post.configured:
             raise MailNotConfigured
@@ -218,13 +225,17 @@ class OneTime:
         if await self._store.request_verification(account_id, once) and found is not None:
             self.send_verification(found)
 
-    def send_verification(self, account: Credentials) -> None:
+    def send_verification(self, account: LoginCredentials) -> None:
         """Send a mail to the address that waits to be verified, if one does and mail goes out."""
         email = account.new_email or ("" if account.email_verified else account.email)
         if email and self._post.configured:
-            self._post.send(Errand(account_id=account.account_id, purpose=Purpose.EMAIL_VERIFICATION, email=email))
+            self._post.send(
+                OutgoingMail(account_id=account.account_id, purpose=Purpose.EMAIL_VERIFICATION, email=email)
+            )
 
-    async def create(self, account_id: UUID, purpose: pb.TokenPurpose, once: Once) -> pb.CreateOneTimeTokenResponse:
+    async def create(
+        self, account_id: UUID, purpose: pb.TokenPurpose, once: IdempotencyKey
+    ) -> pb.CreateOneTimeTokenResponse:
         """Make what would be sent by mail, for the operator to hand over."""
         kind = PURPOSES[purpose]
         return await self._store.create_for_operator(account_id, kind, self._post.lifetimes[kind], once)
@@ -232,5 +243,5 @@ class OneTime:
 
 def client_address() -> str:
     """Return where the call at hand came from, as the gateway saw it; empty when that is not known."""
-    call = current()
+    call = current_call()
     return "" if call is None else call.client_address

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.admission.adaptive_limit import Limit
-from skein_kit.admission.fair_queue import State, Turn, Turns
+from skein_kit.admission.adaptive_limit import AdaptiveLimit
+from skein_kit.admission.fair_queue import CallState, FairQueue, QueuedCall
 from skein_kit.errors import Overloaded
 
 if TYPE_CHECKING:
@@ -23,28 +23,28 @@ _RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueKey:
     """Where a call stands in the queue: calls with one key share a line."""
 
     key: str
 
     @classmethod
-    def of_source(cls, source: str) -> Place:
+    def of_source(cls, source: str) -> QueueKey:
         """Return the place of callers that have proved nothing, by source."""
         return cls(f"source {source}")
 
     @classmethod
-    def of_account(cls, account_id: object) -> Place:
+    def of_account(cls, account_id: object) -> QueueKey:
         """Return the place of calls that show a live credential of an account."""
         return cls(f"account {account_id}")
 
     @classmethod
-    def of_device(cls, device: KnownDevice) -> Place:
+    def of_device(cls, device: KnownDevice) -> QueueKey:
         """Return the place of known devices, apart from all strangers; those of one account share a line."""
         return cls(f"devices of {device.account_id}")
 
 
-class WorkQueue:
+class PasswordQueue:
     """Lets calls work in turns.
 
     One key has three quarters of the places at work at most. Start-time fair queueing orders the keys, and when no more
@@ -53,24 +53,24 @@ class WorkQueue:
 
     def __init__(self, *, working: int, waiting: int) -> None:
         """Let `working` calls work at a time and `waiting` calls wait."""
-        self._turns = Turns(
-            Limit(least=working, most=working, target_seconds=_RETRY_SECONDS),
+        self._turns = FairQueue(
+            AdaptiveLimit(least=working, most=working, target_seconds=_RETRY_SECONDS),
             most_waiting=waiting,
             wait_seconds=_WAIT_SECONDS,
         )
 
-    async def take(self, place: Place) -> Callable[[], None]:
+    async def take(self, place: QueueKey) -> Callable[[], None]:
         """Wait for a turn and return what ends it. Raises Overloaded when it does not come."""
         at = time.monotonic()
         turn = self._turns.arrive(place.key, at=at)
-        if turn.state is State.WAITING:
+        if turn.state is CallState.WAITING:
             await self._waited(turn)
-        if turn.state is not State.RUNNING:
+        if turn.state is not CallState.RUNNING:
             raise Overloaded(after=_RETRY_SECONDS)
         return lambda: self._turns.leave(turn, time.monotonic())
 
     @asynccontextmanager
-    async def turn(self, place: Place) -> AsyncIterator[None]:
+    async def turn(self, place: QueueKey) -> AsyncIterator[None]:
         """Work in turn while the block runs. Raises Overloaded when the turn does not come."""
         leave = await self.take(place)
         try:
@@ -78,7 +78,7 @@ class WorkQueue:
         finally:
             leave()
 
-    async def _waited(self, turn: Turn) -> None:
+    async def _waited(self, turn: QueuedCall) -> None:
         """Wait until a call works or is refused."""
         loop = asyncio.get_running_loop()
         changed = loop.create_future()

@@ -18,7 +18,7 @@ from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import Argon2Error, InvalidHashError
 from prometheus_client import Counter, Histogram
 
-from skein_auth.accounts.password_queue import WorkQueue
+from skein_auth.accounts.password_queue import PasswordQueue
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
 from skein_kit.errors import Overloaded
 from skein_kit.settings import SettingInvalid
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from typing import TypeVar
 
-    from skein_auth.accounts.password_queue import Place
+    from skein_auth.accounts.password_queue import QueueKey
     from skein_auth.settings import AuthSettings
 
     Result = TypeVar("Result")
@@ -56,7 +56,7 @@ HASHING = Histogram(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class PasswordCheck:
     """What became of a password that was shown."""
 
     ok: bool
@@ -119,7 +119,7 @@ def accepted(text: str) -> str:
     return normal
 
 
-def check(settings: AuthSettings) -> None:
+def check_password_settings(settings: AuthSettings) -> None:
     """Raise SettingInvalid for settings that no password can be hashed with."""
     lanes = settings.password_hash_parallelism
     if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
@@ -131,7 +131,7 @@ def check(settings: AuthSettings) -> None:
 class Passwords:
     """Hashes passwords in a few threads; callers take turns, as work_queue says."""
 
-    def __init__(self, hasher: PasswordHasher, threads: ThreadPoolExecutor, queue: WorkQueue) -> None:
+    def __init__(self, hasher: PasswordHasher, threads: ThreadPoolExecutor, queue: PasswordQueue) -> None:
         """Let `queue` admit as many calls at a time as there are threads."""
         self._hasher = hasher
         self._threads = threads
@@ -142,7 +142,7 @@ class Passwords:
     @asynccontextmanager
     async def open(cls, settings: AuthSettings) -> AsyncIterator[Self]:
         """Keep the threads until the block ends. Raises SettingInvalid."""
-        check(settings)
+        check_password_settings(settings)
         hasher = PasswordHasher(
             time_cost=settings.password_hash_iterations,
             memory_cost=settings.password_hash_memory_kib,
@@ -152,31 +152,31 @@ class Passwords:
         )
         threads = ThreadPoolExecutor(settings.password_hash_threads, thread_name_prefix="passwords")
         try:
-            queue = WorkQueue(working=settings.password_hash_threads, waiting=settings.password_hash_waiting)
+            queue = PasswordQueue(working=settings.password_hash_threads, waiting=settings.password_hash_waiting)
             yield cls(hasher, threads, queue)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def hash(self, text: str, place: Place) -> str:
+    async def hash(self, text: str, place: QueueKey) -> str:
         """Return what to keep of a new password. Raises PasswordTooShort, and Overloaded when no turn comes."""
         password = accepted(text)
         return await self._in_thread("argon2", place, lambda: self._hasher.hash(password))
 
-    async def rehash(self, text: str, place: Place) -> str:
+    async def rehash(self, text: str, place: QueueKey) -> str:
         """Return what to keep of a password that was right, however short it is by today's rules."""
         return await self._in_thread("argon2", place, lambda: self._hasher.hash(_normal(text)))
 
-    async def verify(self, stored: str | None, text: str, place: Place) -> Verdict:
+    async def verify(self, stored: str | None, text: str, place: QueueKey) -> PasswordCheck:
         """Say whether the text is the password; without anything stored it never is, which takes as long to find out.
 
         Raises Overloaded when no turn comes.
         """
         if stored is not None and (foreign := Pbkdf2.read(stored)) is not None:
             ok = await self._in_thread("pbkdf2", place, lambda: foreign.proves(text))
-            return Verdict(ok=ok, rehash=ok)
+            return PasswordCheck(ok=ok, rehash=ok)
         against = self._nobodys if stored is None else stored
         ok = await self._in_thread("argon2", place, lambda: self._proves(against, text)) and stored is not None
-        return Verdict(ok=ok, rehash=ok and self._hasher.check_needs_rehash(against))
+        return PasswordCheck(ok=ok, rehash=ok and self._hasher.check_needs_rehash(against))
 
     def _proves(self, stored: str, text: str) -> bool:
         try:
@@ -184,7 +184,7 @@ class Passwords:
         except (Argon2Error, InvalidHashError):
             return False
 
-    async def _in_thread(self, how: str, place: Place, work: Callable[[], Result]) -> Result:
+    async def _in_thread(self, how: str, place: QueueKey, work: Callable[[], Result]) -> Result:
         with HASHING.time():
             try:
                 leave = await self._queue.take(place)

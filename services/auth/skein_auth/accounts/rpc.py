@@ -13,7 +13,7 @@ from skein_auth.rpc_group import Rpcs, id_before
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc import pagination
@@ -40,7 +40,7 @@ class AccountRpcs(Rpcs):
         self, request: pb.RequestEmailVerificationRequest, context: Context
     ) -> pb.RequestEmailVerificationResponse:
         who = caller(context)
-        await self._parts.one_time.request_verification(who.account(), Once.of(who, request))
+        await self._parts.one_time.request_verification(who.account(), IdempotencyKey.of(who, request))
         return pb.RequestEmailVerificationResponse()
 
     async def RequestPasswordReset(
@@ -56,23 +56,23 @@ class AccountRpcs(Rpcs):
     async def UpdateMe(self, request: pb.UpdateMeRequest, context: Context) -> pb.UpdateMeResponse:
         who = caller(context)
         change = Change.own(who.account(), request.account, request.update_mask)
-        return await self._parts.own_accounts.update(who, change, Once.of(who, request))
+        return await self._parts.own_accounts.update(who, change, IdempotencyKey.of(who, request))
 
     async def ChangePassword(self, request: pb.ChangePasswordRequest, context: Context) -> pb.ChangePasswordResponse:
         who = caller(context)
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.own_accounts.change_password(who, request.old_password, request.new_password, once)
         return pb.ChangePasswordResponse()
 
     async def DeactivateMe(self, request: pb.DeactivateMeRequest, context: Context) -> pb.DeactivateMeResponse:
         who = caller(context)
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.own_accounts.deactivate(who, request.password, once)
         return pb.DeactivateMeResponse()
 
     async def DeleteMe(self, request: pb.DeleteMeRequest, context: Context) -> pb.DeleteMeResponse:
         who = caller(context)
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.own_accounts.delete(who, request.password, once)
         return pb.DeleteMeResponse()
 
@@ -81,14 +81,14 @@ class AccountAdminRpcs(Rpcs):
     """The accounts of everybody, in the hands of the operator."""
 
     async def CreateAccount(self, request: pb.CreateAccountRequest, context: Context) -> pb.CreateAccountResponse:
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         return await self._parts.accounts.create_account(Draft.of(request, at=now()), once)
 
     async def GetAccount(self, request: pb.GetAccountRequest, context: Context) -> pb.GetAccountResponse:
         return pb.GetAccountResponse(account=await _one(self._parts.accounts, request))
 
     async def ListAccounts(self, request: pb.ListAccountsRequest, context: Context) -> pb.ListAccountsResponse:
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, NO_TENANT, request))
         found = await self._parts.accounts.list_accounts(before=before, size=size + 1)
         response = pb.ListAccountsResponse(accounts=found[:size])
@@ -99,16 +99,16 @@ class AccountAdminRpcs(Rpcs):
     async def UpdateAccount(self, request: pb.UpdateAccountRequest, context: Context) -> pb.UpdateAccountResponse:
         account_id = _account_id(request.account.account_id, "account.account_id")
         change = Change.operators(account_id, request.account, request.update_mask)
-        return await self._parts.accounts.update_account(change, Once.of(caller(context), request))
+        return await self._parts.accounts.update_account(change, IdempotencyKey.of(caller(context), request))
 
     async def DeleteAccount(self, request: pb.DeleteAccountRequest, context: Context) -> pb.DeleteAccountResponse:
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         return await self._parts.own_accounts.remove(UUID(request.account_id), once, pb.DeleteAccountResponse())
 
     async def CreateOneTimeToken(
         self, request: pb.CreateOneTimeTokenRequest, context: Context
     ) -> pb.CreateOneTimeTokenResponse:
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         return await self._parts.one_time.create(UUID(request.account_id), request.purpose, once)
 
 

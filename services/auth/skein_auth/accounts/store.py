@@ -11,9 +11,9 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import convert as wire
 from skein_auth.errors import AccountExists, AccountNotFound, AuthSessionNotFound
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid, RevisionStale, TransactionConflict
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_auth.accounts.model import Change, Draft
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 Response = TypeVar("Response", bound=Message)
 EMAIL_TAKEN = {"accounts_email_key": AccountExists}
@@ -33,7 +33,7 @@ _KEPT = ("email", "new_email", "email_verify_time", "display_name", "status", "p
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Credentials:
+class LoginCredentials:
     """What decides whether somebody signs into an account."""
 
     account_id: UUID
@@ -60,12 +60,12 @@ class AccountStore:
     Methods that take `once` do their work once for each request and return the first answer whenever it is repeated.
     """
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
-    async def answered(self, once: Once) -> bytes | None:
+    async def answered(self, once: IdempotencyKey) -> bytes | None:
         """Return the first answer to a repeated request, before anything is proved for it anew."""
         if not once.request_id:
             return None
@@ -80,7 +80,7 @@ class AccountStore:
         async with self._database.tenant(NO_TENANT) as tx:
             return await self._create(tx, draft, "sign_up")
 
-    async def create_account(self, draft: Draft, once: Once) -> pb.CreateAccountResponse:
+    async def create_account(self, draft: Draft, once: IdempotencyKey) -> pb.CreateAccountResponse:
         """Make an account for somebody."""
         async with self._database.tenant(NO_TENANT) as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
@@ -104,12 +104,12 @@ class AccountStore:
             rows = await tx.rows(QUERIES["list_accounts"], before=before, size=size)
         return [wire.account(row) for row in rows]
 
-    async def credentials(self, account_id: UUID) -> Credentials | None:
+    async def credentials(self, account_id: UUID) -> LoginCredentials | None:
         """Read what signs into an account; None when there is no such one."""
         async with self._database.shared() as tx:
             return _credentials(await tx.row(QUERIES["get_credentials"], account_id=account_id))
 
-    async def credentials_of(self, email: str) -> Credentials | None:
+    async def credentials_of(self, email: str) -> LoginCredentials | None:
         """Read what signs into the account that has an address; None when there is none."""
         async with self._database.shared() as tx:
             return _credentials(await tx.row(QUERIES["find_credentials"], email=email))
@@ -121,7 +121,7 @@ class AccountStore:
                 QUERIES["replace_password_hash"], account_id=account_id, old_hash=old_hash, password_hash=password_hash
             )
 
-    async def update_own(self, change: Change, once: Once) -> tuple[pb.UpdateMeResponse, str]:
+    async def update_own(self, change: Change, once: IdempotencyKey) -> tuple[pb.UpdateMeResponse, str]:
         """Change one's own account; return it and the address that waits to be verified now, empty for none."""
         async with self._database.account(change.account_id) as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
@@ -141,9 +141,9 @@ class AccountStore:
             await self._requests.answer(tx, NO_TENANT, once, response)
         return response, waiting
 
-    async def update_account(self, change: Change, once: Once) -> pb.UpdateAccountResponse:
+    async def update_account(self, change: Change, once: IdempotencyKey) -> pb.UpdateAccountResponse:
         """Change somebody's account; deactivating ends their sign-ins, and another address is not verified yet."""
-        with refusing(EMAIL_TAKEN):
+        with translate_constraint_errors(EMAIL_TAKEN):
             async with self._database.account(change.account_id) as tx:
                 if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                     return pb.UpdateAccountResponse.FromString(first)
@@ -162,7 +162,7 @@ class AccountStore:
         return response
 
     async def change_password(
-        self, account_id: UUID, password_hash: str, revision: int, once: Once, *, but: UUID | None
+        self, account_id: UUID, password_hash: str, revision: int, once: IdempotencyKey, *, but: UUID | None
     ) -> None:
         """Set a password and end every sign-in but one, unless the account changed since `revision` was proved."""
         async with self._database.account(account_id) as tx:
@@ -172,7 +172,7 @@ class AccountStore:
             await set_password(tx, current, password_hash, now(), "password_changed", but=but)
             await self._audit.within(tx, "password_changed", account_id=account_id)
 
-    async def deactivate(self, account_id: UUID, revision: int, once: Once) -> None:
+    async def deactivate(self, account_id: UUID, revision: int, once: IdempotencyKey) -> None:
         """Let nobody into the account any more, unless it changed since `revision`, when it was proved."""
         async with self._database.account(account_id) as tx:
             if await self._requests.claim(tx, NO_TENANT, once, answer=pb.DeactivateMeResponse()) is not None:
@@ -182,7 +182,7 @@ class AccountStore:
             await end_sign_ins(tx, account_id, at, "account_deactivated")
             await self._audit.within(tx, "account_deactivated", account_id=account_id)
 
-    async def delete_account(self, account_id: UUID, once: Once, response: Response) -> None:
+    async def delete_account(self, account_id: UUID, once: IdempotencyKey, response: Response) -> None:
         """Remove an account and all that hangs on it; its memberships are tenancy's."""
         async with self._database.account(account_id) as tx:
             if await self._requests.claim(tx, NO_TENANT, once, answer=response) is not None:
@@ -193,7 +193,7 @@ class AccountStore:
             await self._audit.within(tx, "account_deleted", account_id=account_id, target=target)
 
     async def revoke_auth_session(
-        self, account_id: UUID, sign_in_id: UUID | None, once: Once, *, but: UUID | None
+        self, account_id: UUID, sign_in_id: UUID | None, once: IdempotencyKey, *, but: UUID | None
     ) -> pb.RevokeAuthSessionResponse:
         """End one live sign-in of the account, or all of them but one."""
         async with self._database.account(account_id) as tx:
@@ -298,10 +298,10 @@ def _refuse_stale(change: Change, current: asyncpg.Record) -> None:
         raise RevisionStale(given=change.revision, current=current["revision"])
 
 
-def _credentials(row: asyncpg.Record | None) -> Credentials | None:
+def _credentials(row: asyncpg.Record | None) -> LoginCredentials | None:
     if row is None:
         return None
-    return Credentials(
+    return LoginCredentials(
         account_id=row["account_id"],
         email=row["email"] or "",
         new_email=row["new_email"] or "",

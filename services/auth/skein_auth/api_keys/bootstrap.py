@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.queries import QUERIES
-from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import new_id, now
 
@@ -31,10 +31,12 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
     check digits, or of another database, comes back with the check digits of this one. Raises OperatorKeyRefused for a
     text that is not an operator key, and for one that is revoked, expired or not as stored.
     """
-    key = Key.new(NO_TENANT, new_id(now())) if secret is None else Key.parse(secret)
+    key = ApiKeyToken.new(NO_TENANT, new_id(now())) if secret is None else ApiKeyToken.parse(secret)
     if key is None or not key.is_operators:
         raise OperatorKeyRefused("This is not an operator key; leave it out and a new one is made.")
-    connection = await asyncpg.connect(**connect_keywords(database_url, role_of("auth")), timeout=_CONNECT_SECONDS)
+    connection = await asyncpg.connect(
+        **connect_arguments(database_url, database_role("auth")), timeout=_CONNECT_SECONDS
+    )
     try:
         await _execute(
             connection,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.errors import Overloaded, Refusal
+from skein_kit.errors import Overloaded, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,12 +50,12 @@ class CheckKeys:
             await asyncio.sleep(seconds)
             try:
                 await self.refresh()
-            except (Refusal, asyncpg.PostgresError):
+            except (RpcError, asyncpg.PostgresError):
                 # Readiness says what is wrong with the database; the keys of before go on working.
                 continue
 
 
-class UncheckedLookups:
+class UncheckedLookupLimiter:
     """Gives credentials without check digits their turn: few at a time, because a stranger can invent any number."""
 
     def __init__(self, at_once: int = UNCHECKED_LOOKUPS, waiting: int = UNCHECKED_WAITING) -> None:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from uuid import UUID
 
-    from skein_auth.api_keys.check_keys import CheckKeys, UncheckedLookups
+    from skein_auth.api_keys.check_keys import CheckKeys, UncheckedLookupLimiter
     from skein_auth.api_keys.legacy_token_store import LegacyStore
-    from skein_auth.api_keys.model import Key
+    from skein_auth.api_keys.model import ApiKeyToken
     from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.exchange.authenticator import Stored
+    from skein_auth.exchange.authenticator import StoredApiKey
     from skein_auth.signing.store import KeyStore
 
 
@@ -30,7 +30,7 @@ class CredentialLookup:
         operator_keys: KeyStore,
         legacy: LegacyStore,
         check_keys: CheckKeys,
-        unchecked: UncheckedLookups,
+        unchecked: UncheckedLookupLimiter,
     ) -> None:
         self._api_keys = api_keys
         self._operator_keys = operator_keys
@@ -38,7 +38,7 @@ class CredentialLookup:
         self._check_keys = check_keys
         self._unchecked = unchecked
 
-    async def stored(self, key: Key) -> Stored:
+    async def stored(self, key: ApiKeyToken) -> StoredApiKey:
         """Return what is stored of a key, NOBODY when there is none with its id; whether it proves itself is not said.
 
         Raises CredentialInvalid for check digits that the cluster did not make, and Overloaded when too many keys
@@ -48,7 +48,7 @@ class CredentialLookup:
             return await self.find(key)
 
     @asynccontextmanager
-    async def turn(self, key: Key) -> AsyncIterator[None]:
+    async def turn(self, key: ApiKeyToken) -> AsyncIterator[None]:
         """Run the block, which may find the key, when it is the key's turn. Raises what `stored` does."""
         if not key.check_digits:
             async with self._unchecked.turn():
@@ -63,7 +63,7 @@ class CredentialLookup:
         async with self._unchecked.turn():
             return await self._legacy.find_legacy_token(hashlib.sha256(token.encode()).digest())
 
-    async def find(self, key: Key) -> Stored:
+    async def find(self, key: ApiKeyToken) -> StoredApiKey:
         """Return what is stored of a key whose turn it is, NOBODY when there is none with its id."""
         if key.is_operators:
             return await self._operator_keys.find_operator_key(key.key_id)

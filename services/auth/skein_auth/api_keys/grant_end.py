@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Transaction
 
 
-async def end_with_grants(tx: Transaction, tenant_id: UUID, at: datetime, audit: Audit) -> None:
+async def revoke_keys_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime, audit: AuditRecorder) -> None:
     """Mark what ended grants of the tenant made as revoked or disabled.
 
     Credentials are refused without it, because an exchange looks at the grants themselves. It shows the end in lists,

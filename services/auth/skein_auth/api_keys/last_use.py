@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _MAX_NOTED = 100_000
 log = logs.get("auth")
 
 
-class Uses:
+class LastUseRecorder:
     """The uses of keys that the database does not know of yet."""
 
     def __init__(self, store: ApiKeyStore) -> None:
@@ -54,5 +54,5 @@ class Uses:
             await asyncio.sleep(seconds)
             try:
                 await self.write()
-            except (Refusal, asyncpg.PostgresError) as error:
+            except (RpcError, asyncpg.PostgresError) as error:
                 log.warning("api_key_uses_lost", error=type(error).__name__)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.errors import FieldInvalid, PermissionWidened
-from skein_kit.identity.bearer_token import API_KEY_PREFIX, Token, is_jwt
+from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.identity.bearer_token import API_KEY_PREFIX, BearerToken, is_jwt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ OVERLAP = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bounds:
+class ServiceAccountLimits:
     """The service account that a key belongs to: the most that the key can do."""
 
     permissions: frozenset[str]
@@ -57,13 +57,13 @@ class Draft:
             raise FieldInvalid(violations=[("expire_time", "must lie in the future")])
         return min((end for end in (self.expire_time, creator_ends) if end is not None), default=None)
 
-    def bound(self, bounds: Bounds) -> Draft:
-        """Return it as a key of a service account. Raises PermissionWidened for what that cannot do."""
+    def bound(self, bounds: ServiceAccountLimits) -> Draft:
+        """Return it as a key of a service account. Raises PermissionEscalation for what that cannot do."""
         beyond = sorted(set(self.permissions) - bounds.permissions)
         if self.named and beyond:
-            raise PermissionWidened(permission=" ".join(beyond))
+            raise PermissionEscalation(permission=" ".join(beyond))
         if bounds.agent_id and self.agent_id not in ("", bounds.agent_id):
-            raise PermissionWidened(agent_id=bounds.agent_id)
+            raise PermissionEscalation(agent_id=bounds.agent_id)
         return replace(
             self,
             permissions=sorted(bounds.permissions.intersection(self.permissions)),
@@ -97,7 +97,7 @@ class Rotation:
         return min(at + self.overlap, ends or datetime.max.replace(tzinfo=UTC))
 
 
-class Key(Token):
+class ApiKeyToken(BearerToken):
     """One API key as its holder has it; of the nil tenant it is a key of the operator."""
 
     __slots__ = ()
@@ -124,6 +124,6 @@ class Key(Token):
         return self.tenant_id == NO_TENANT
 
 
-def is_ours(credential: str) -> bool:
+def is_skein_credential(credential: str) -> bool:
     """Say whether a credential could be taken for one that this service makes."""
     return credential.startswith(PREFIX) or is_jwt(credential)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_auth.queries import QUERIES
-from skein_kit.quotas.store import Quotas
+from skein_kit.quotas.store import QuotaCounter
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
 
 # Shared by all tables: it remembers which tenants are limited.
-_QUOTAS = Quotas("auth")
+_QUOTAS = QuotaCounter("auth")
 
 
 async def count_api_keys(tx: Transaction, tenant_id: UUID, at: datetime, *, made: int = 0) -> None:

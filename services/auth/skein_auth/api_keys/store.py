@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2 as pb
 from skein_auth import convert as wire
 from skein_auth import permissions
-from skein_auth.api_keys.grant_end import end_with_grants
-from skein_auth.api_keys.model import Bounds, Key
+from skein_auth.api_keys.grant_end import revoke_keys_of_ended_grants
+from skein_auth.api_keys.model import ApiKeyToken, ServiceAccountLimits
 from skein_auth.api_keys.quota import count_api_keys
-from skein_auth.errors import ApiKeyNotFound, ApiKeyOver, ServiceAccountNotFound
-from skein_auth.exchange.authenticator import NOBODY, Stored
+from skein_auth.errors import ApiKeyInactive, ApiKeyNotFound, ServiceAccountNotFound
+from skein_auth.exchange.authenticator import UNKNOWN_API_KEY, StoredApiKey
 from skein_auth.queries import QUERIES
-from skein_kit.errors import PermissionWidened
-from skein_kit.idempotency.store import Requests
-from skein_kit.identity.permissions import ROLES, TENANT_PERMISSIONS
+from skein_kit.errors import PermissionEscalation
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from skein_auth.api_keys.check_keys import CheckKeys
     from skein_auth.api_keys.model import Draft, Rotation
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
@@ -40,13 +40,13 @@ class ApiKeyStore:
     That holds no secret, so a repeated request gets none.
     """
 
-    def __init__(self, database: Database, audit: Audit, check_keys: CheckKeys) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder, check_keys: CheckKeys) -> None:
         self._database = database
         self._audit = audit
         self._check_keys = check_keys
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
-    async def create_api_key(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateApiKeyResponse:
+    async def create_api_key(self, tenant_id: UUID, draft: Draft, once: IdempotencyKey) -> pb.CreateApiKeyResponse:
         check_key = await self._check_keys.newest()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -56,7 +56,7 @@ class ApiKeyStore:
             if draft.service_account_id is not None:
                 draft = draft.bound(await _bounds(tx, tenant_id, draft.service_account_id))
             creator_ends = await tx.value(QUERIES["end_of_creator"], tenant_id=tenant_id, creator_id=draft.creator_id)
-            key = Key.new(tenant_id, new_id(at), check_key)
+            key = ApiKeyToken.new(tenant_id, new_id(at), check_key)
             row = await _create(tx, key, draft, at, draft.ends(at, creator_ends))
             response = pb.CreateApiKeyResponse(api_key=wire.api_key(row))
             await self._audit.within(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{key.key_id}")
@@ -65,20 +65,20 @@ class ApiKeyStore:
         response.secret = key.text()
         return response
 
-    async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> Stored:
+    async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> StoredApiKey:
         """Return NOBODY, which no key proves, when the tenant has no such key."""
         async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
             row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id, at=now())
         if row is None:
-            return NOBODY
+            return UNKNOWN_API_KEY
         allowed = TENANT_PERMISSIONS.intersection(row["permissions"])
         if row["service_account_id"] is not None:
             allowed = allowed.intersection(row["most"])
         grant_ids = tuple(sorted(set(row["grant_ids"])))
-        return Stored(
+        return StoredApiKey(
             secret_hash=row["secret_hash"],
             # What a grant made can do no more than the grant, which can do what its account's role can.
-            permissions=allowed.intersection(*(ROLES[role] for role in row["live_roles"])),
+            permissions=allowed.intersection(*(ROLE_PERMISSIONS[role] for role in row["live_roles"])),
             agent_id=row["service_agent_id"] or row["agent_id"] or "",
             expire_time=row["expire_time"],
             revoke_time=row["revoke_time"],
@@ -90,11 +90,11 @@ class ApiKeyStore:
 
     async def list_api_keys(self, tenant_id: UUID, *, before: UUID | None, size: int) -> list[pb.ApiKey]:
         async with self._database.tenant(tenant_id) as tx:
-            await end_with_grants(tx, tenant_id, now(), self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_api_keys"], tenant_id=tenant_id, before=before, size=size)
         return [wire.api_key(row) for row in rows]
 
-    async def revoke_api_key(self, tenant_id: UUID, api_key_id: UUID, once: Once) -> pb.RevokeApiKeyResponse:
+    async def revoke_api_key(self, tenant_id: UUID, api_key_id: UUID, once: IdempotencyKey) -> pb.RevokeApiKeyResponse:
         """End a key; one that was revoked before keeps its time."""
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -111,17 +111,19 @@ class ApiKeyStore:
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def adopt_api_key(self, tenant_id: UUID, api_key_id: UUID, by: Caller, once: Once) -> pb.AdoptApiKeyResponse:
-        """Let a key outlive the grants that made it. Raises ApiKeyNotFound, ApiKeyOver and PermissionWidened."""
+    async def adopt_api_key(
+        self, tenant_id: UUID, api_key_id: UUID, by: Caller, once: IdempotencyKey
+    ) -> pb.AdoptApiKeyResponse:
+        """Let a key outlive the grants that made it. Raises ApiKeyNotFound, ApiKeyInactive and PermissionEscalation."""
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.AdoptApiKeyResponse.FromString(first)
             at = now()
-            await end_with_grants(tx, tenant_id, at, self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             row = await _locked(tx, tenant_id, api_key_id)
             if row["revoke_time"] is not None or (row["expire_time"] is not None and row["expire_time"] <= at):
-                raise ApiKeyOver
-            permissions.within(row["permissions"], row["agent_id"] or "", by)
+                raise ApiKeyInactive
+            permissions.require_subset(row["permissions"], row["agent_id"] or "", by)
             if row["grant_ids"]:
                 row = _there(await tx.row(QUERIES["adopt_api_key"], tenant_id=tenant_id, api_key_id=api_key_id))
                 await self._audit.within(tx, "api_key_adopted", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
@@ -129,25 +131,27 @@ class ApiKeyStore:
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def rotate_api_key(self, tenant_id: UUID, rotation: Rotation, once: Once) -> pb.RotateApiKeyResponse:
+    async def rotate_api_key(
+        self, tenant_id: UUID, rotation: Rotation, once: IdempotencyKey
+    ) -> pb.RotateApiKeyResponse:
         """Make a successor of a key, and give the key the overlap to live."""
         check_key = await self._check_keys.newest()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.RotateApiKeyResponse.FromString(first)
             at = now()
-            await end_with_grants(tx, tenant_id, at, self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             old = await _locked(tx, tenant_id, rotation.api_key_id)
             ends: datetime | None = old["expire_time"]
             if old["revoke_time"] or old["replaced_by"] or (ends is not None and ends <= at):
-                raise ApiKeyOver
-            permissions.within(old["permissions"], old["agent_id"] or "", rotation.by)
+                raise ApiKeyInactive
+            permissions.require_subset(old["permissions"], old["agent_id"] or "", rotation.by)
             limit = await tx.value(
                 QUERIES["end_of_creator"], tenant_id=tenant_id, creator_id=permissions.creator_id(rotation.by)
             )
             if limit is not None and (ends is None or ends > limit):
-                raise PermissionWidened(expire_time=limit.isoformat())
-            key = Key.new(tenant_id, new_id(at), check_key)
+                raise PermissionEscalation(expire_time=limit.isoformat())
+            key = ApiKeyToken.new(tenant_id, new_id(at), check_key)
             new = await _create(tx, key, rotation.successor(dict(old)), at, ends)
             replaced = await tx.row(
                 QUERIES["replace_api_key"],
@@ -176,7 +180,9 @@ class ApiKeyStore:
             )
 
 
-async def _create(tx: Transaction, key: Key, draft: Draft, at: datetime, ends: datetime | None) -> asyncpg.Record:
+async def _create(
+    tx: Transaction, key: ApiKeyToken, draft: Draft, at: datetime, ends: datetime | None
+) -> asyncpg.Record:
     row = await tx.row(
         QUERIES["create_api_key"],
         tenant_id=key.tenant_id,
@@ -194,11 +200,11 @@ async def _create(tx: Transaction, key: Key, draft: Draft, at: datetime, ends: d
     return _there(row)
 
 
-async def _bounds(tx: Transaction, tenant_id: UUID, service_account_id: UUID) -> Bounds:
+async def _bounds(tx: Transaction, tenant_id: UUID, service_account_id: UUID) -> ServiceAccountLimits:
     row = await tx.row(QUERIES["share_service_account"], tenant_id=tenant_id, service_account_id=service_account_id)
     if row is None:
         raise ServiceAccountNotFound
-    return Bounds(permissions=frozenset(row["permissions"]), agent_id=row["agent_id"] or "")
+    return ServiceAccountLimits(permissions=frozenset(row["permissions"]), agent_id=row["agent_id"] or "")
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, api_key_id: UUID) -> asyncpg.Record:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import grpc
 from prometheus_client import Counter
 
-from skein_auth.attempts.store import AttemptStore, Counted, Wanted
+from skein_auth.attempts.store import AttemptCount, AttemptRequest, AttemptStore
 from skein_auth.errors import TooManyAttempts
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.ids import now
-from skein_kit.network.source_network import network_of
+from skein_kit.network.source_network import source_network
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def limits(settings: AuthSettings) -> Mapping[str, Limit]:
     }
 
 
-class Attempts:
+class AttemptLimiter:
     """Counts attempts for all replicas of auth together."""
 
     def __init__(self, store: AttemptStore, limits: Mapping[str, Limit], clock: Callable[[], datetime] = now) -> None:
@@ -129,13 +129,13 @@ class Attempts:
         failed = False
         try:
             yield
-        except Refusal as refusal:
+        except RpcError as refusal:
             failed = is_failure(refusal)
             raise
         finally:
             if held:
                 # In one piece, whoever is cancelled. What cannot be settled counts until its window ends.
-                with suppress(Refusal):
+                with suppress(RpcError):
                     await asyncio.shield(self._store.settle(held, failed=failed))
 
     async def charge(self, kind: str, subject: str) -> None:
@@ -147,9 +147,9 @@ class Attempts:
     @staticmethod
     def subject_hash(kind: str, subject: str) -> bytes:
         """Return what stands for a subject in the database; addresses of one IPv6 /64 are one subject."""
-        return hashlib.sha256(f"{kind}:{network_of(subject)}".encode()).digest()
+        return hashlib.sha256(f"{kind}:{source_network(subject)}".encode()).digest()
 
-    async def _held(self, subjects: Sequence[tuple[str, str]]) -> Sequence[Counted]:
+    async def _held(self, subjects: Sequence[tuple[str, str]]) -> Sequence[AttemptCount]:
         loop = asyncio.get_running_loop()
         patience = loop.time() + _PATIENCE_SECONDS
         pause = _FIRST_PAUSE_SECONDS
@@ -160,15 +160,15 @@ class Attempts:
                 return ()
             try:
                 return await self._store.hold(wanted, at, held=True, judge=lambda counted: self._judge(counted, at))  # noqa: B023 - it is called before `at` changes.
-            except _UnderWay as under_way:
+            except _AttemptsPending as under_way:
                 if loop.time() + pause >= patience:
                     raise _refused(under_way.kind, _PATIENCE_SECONDS) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    def _wanted(self, subjects: Sequence[tuple[str, str]], at: datetime) -> Sequence[Wanted]:
+    def _wanted(self, subjects: Sequence[tuple[str, str]], at: datetime) -> Sequence[AttemptRequest]:
         return [
-            Wanted(
+            AttemptRequest(
                 kind=kind,
                 subject_hash=self.subject_hash(kind, subject),
                 expire_time=at + self._limits[kind].window,
@@ -177,17 +177,17 @@ class Attempts:
             if subject
         ]
 
-    def _judge(self, counted: Sequence[Counted], at: datetime) -> None:
+    def _judge(self, counted: Sequence[AttemptCount], at: datetime) -> None:
         over = [one for one in counted if one.count > self._limits[one.kind].most]
         for one in over:
             # With the attempt at hand left out.
             if one.count - max(one.held, 1) >= self._limits[one.kind].most:
                 raise _refused(one.kind, (one.expire_time - at).total_seconds())
         if over:
-            raise _UnderWay(over[0].kind)
+            raise _AttemptsPending(over[0].kind)
 
 
-class _UnderWay(Exception):
+class _AttemptsPending(Exception):
     """The limit is reached only if attempts that are under way fail."""
 
     def __init__(self, kind: str) -> None:
@@ -195,7 +195,7 @@ class _UnderWay(Exception):
         self.kind = kind
 
 
-def is_failure(refusal: Refusal) -> bool:
+def is_failure(refusal: RpcError) -> bool:
     """Say whether a refusal means that somebody tried something and it was wrong."""
     return refusal.code in _FAULTS and refusal.reason not in _NO_GUESSES
 
@@ -206,6 +206,6 @@ def _refused(kind: str, after: float) -> TooManyAttempts:
     return TooManyAttempts(after=max(after, 1.0), kind=kind)
 
 
-def own_proof(who: Caller) -> str:
+def auth_session_subject(who: Caller) -> str:
     """Return the subject for what a person proves who is signed in: a thief of one sign-in does not stop the others."""
     return f"{who.account()} {who.sign_in_id}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class AttemptRequest:
     """An attempt that a subject wants to make."""
 
     kind: str
@@ -26,7 +26,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class AttemptCount:
     """What a subject has come to with the attempt at hand."""
 
     kind: str
@@ -44,8 +44,13 @@ class AttemptStore:
         self._database = database
 
     async def hold(
-        self, wanted: Sequence[Wanted], at: datetime, *, held: bool, judge: Callable[[Sequence[Counted]], None]
-    ) -> Sequence[Counted]:
+        self,
+        wanted: Sequence[AttemptRequest],
+        at: datetime,
+        *,
+        held: bool,
+        judge: Callable[[Sequence[AttemptCount]], None],
+    ) -> Sequence[AttemptCount]:
         """Count an attempt of each subject, or of none: what `judge` raises takes all of them back.
 
         `held` attempts are settled later; others count in any case.
@@ -61,11 +66,11 @@ class AttemptStore:
                 held=int(held),
                 at=at,
             )
-            counted = [Counted(**row) for row in rows]
+            counted = [AttemptCount(**row) for row in rows]
             judge(counted)
         return counted
 
-    async def settle(self, held: Sequence[Counted], *, failed: bool) -> None:
+    async def settle(self, held: Sequence[AttemptCount], *, failed: bool) -> None:
         """Say how held attempts ended; those that did not fail are taken back."""
         async with self._database.shared() as tx:
             await tx.execute(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skein_kit.network.source_network import network_of
+from skein_kit.network.source_network import source_network
 
 
-def from_source(name: str, address: str) -> str:
+def subject_at_network(name: str, address: str) -> str:
     """Return the subject for attempts at one account or client from one source."""
-    return f"{name} {network_of(address)}"
+    return f"{name} {source_network(address)}"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 import asyncpg
 from prometheus_client import Counter
 
-from skein_kit.calls.call import current
+from skein_kit.calls.call import current_call
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.ids import new_id, now
-from skein_kit.network.source_network import network_of
+from skein_kit.network.source_network import source_network
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.log_throttle import QuietWindow
+from skein_kit.telemetry.log_throttle import LogThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ EVENTS = frozenset(
 Outcome = Literal["success", "refused"]
 # In this time one event is recorded for each source of unknown credentials, one for each credential that was good once,
 # and at most so many in all: a caller without a credential cannot fill the table.
-QUIET_SECONDS = 60.0
+DEDUPLICATION_SECONDS = 60.0
 MAX_REFUSED = 1_000
 _MAX_TEXT = 255
 _MAX_CLIENT_ID = 2048
@@ -136,7 +136,7 @@ REFUSED = Counter("skein_auth_refused_credentials_total", "Credentials that were
 log = logs.get("auth")
 
 
-class Facts(TypedDict, total=False):
+class AuditFields(TypedDict, total=False):
     """What is known of an event. Without principal, account or client, those of the call's caller are kept."""
 
     outcome: Outcome
@@ -153,7 +153,7 @@ class Facts(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class AuditEvent:
     """One event on its way into the database."""
 
     tenant_id: UUID
@@ -171,15 +171,15 @@ class Entry:
     create_time: datetime
 
 
-class Audit:
+class AuditRecorder:
     """Records events, with what the call at hand says about who does it and from where."""
 
     def __init__(self, store: AuditStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         # Digests of credentials, and sources of unknown ones.
-        self._refused: QuietWindow[bytes | str] = QuietWindow(QUIET_SECONDS, most=MAX_REFUSED, clock=clock)
+        self._refused: LogThrottle[bytes | str] = LogThrottle(DEDUPLICATION_SECONDS, most=MAX_REFUSED, clock=clock)
 
-    async def record(self, event: str, **facts: Unpack[Facts]) -> None:
+    async def record(self, event: str, **facts: Unpack[AuditFields]) -> None:
         """Keep an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.
 
         A refusal that cannot be recorded stays the same refusal, and a line in the log; a success fails.
@@ -187,36 +187,36 @@ class Audit:
         entry = _entry(event, facts)
         try:
             await self._store.record(entry)
-        except (Refusal, asyncpg.PostgresError) as error:
+        except (RpcError, asyncpg.PostgresError) as error:
             if entry.outcome == "success":
                 raise
             log.warning("audit_event_lost", lost=event, reason=entry.reason, error=type(error).__name__)
 
-    async def within(self, tx: Transaction, event: str, **facts: Unpack[Facts]) -> None:
+    async def within(self, tx: Transaction, event: str, **facts: Unpack[AuditFields]) -> None:
         """Keep an event together with what it tells of, in a transaction that sees `tenant_id`, or NO_TENANT's rows."""
         await self._store.add(tx, _entry(event, facts))
 
-    async def refused(self, credential: str, refusal: Refusal, **facts: Unpack[Facts]) -> None:
+    async def refused(self, credential: str, refusal: RpcError, **facts: Unpack[AuditFields]) -> None:
         """Record that a bearer credential was refused: each credential of which something is known once a minute.
 
         Unknown credentials are one event a minute for each source, however many they are. `tenant_id` is the tenant
         that surely has it; what a credential merely claims is not to be believed.
         """
         REFUSED.labels(refusal.reason).inc()
-        call = current()
-        source = network_of("" if call is None else call.client_address)
+        call = current_call()
+        source = source_network("" if call is None else call.client_address)
         if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if facts else source):
             facts["outcome"], facts["reason"] = "refused", refusal.reason
             await self.record("credential_refused", **facts)
 
 
-def _entry(event: str, facts: Facts) -> Entry:
+def _entry(event: str, facts: AuditFields) -> AuditEvent:
     if event not in EVENTS:
         message = f"{event} is no audit event; add it to EVENTS"
         raise LookupError(message)
-    call, at = current(), now()
+    call, at = current_call(), now()
     caller = None if call is None else call.caller
-    return Entry(
+    return AuditEvent(
         tenant_id=facts.get("tenant_id") or NO_TENANT,
         audit_event_id=new_id(at),
         event=event,

@@ -39,7 +39,7 @@ class AuditRpcs(Rpcs):
         request: pb.ListAuditEventsRequest | pb.ListMyAuditEventsRequest,
     ) -> tuple[Sequence[pb.AuditEvent], str]:
         """Return a page and the token of the next one, good for `whose` list alone; empty on the last."""
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, whose, request))
         found = await self._parts.audit_events.list_audit_events(
             tenant_id, account_id=account_id, before=before, size=size + 1

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.auth.v1 import accounts_pb2 as pb
-    from skein_auth.audit.recorder import Entry
+    from skein_auth.audit.recorder import AuditEvent
     from skein_kit.database.transactions import Database, Transaction
 
 
@@ -22,12 +22,12 @@ class AuditStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def record(self, entry: Entry) -> None:
+    async def record(self, entry: AuditEvent) -> None:
         """Keep an event in a transaction of its own."""
         async with self._database.tenant(entry.tenant_id) as tx:
             await self.add(tx, entry)
 
-    async def add(self, tx: Transaction, entry: Entry) -> None:
+    async def add(self, tx: Transaction, entry: AuditEvent) -> None:
         """Keep an event in a transaction that sees its tenant."""
         await tx.execute(QUERIES["create_audit_event"], **dataclasses.asdict(entry))
 

@@ -10,22 +10,29 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import Fault, Now, Renewal, SignIn, Successors, Terms
-from skein_auth.encryption import derived
+from skein_auth.auth_sessions.model import (
+    AuthSession,
+    GrantError,
+    Lifetimes,
+    RefreshRequest,
+    RefreshTokenDerivation,
+    StepContext,
+)
+from skein_auth.encryption import derive_keys
 from skein_auth.errors import SignInTooOld
-from skein_auth.signing.access_tokens import OWN_CLIENT, Bearer
-from skein_kit.calls.call import current
+from skein_auth.signing.access_tokens import OWN_CLIENT, TokenSubject
+from skein_kit.calls.call import current_call
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
-from skein_kit.identity.bearer_token import SECRET_BYTES, Token
+from skein_kit.identity.bearer_token import SECRET_BYTES, BearerToken
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import new_id, now
 from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.model import Chance, Issue
-    from skein_auth.auth_sessions.store import GrantStore
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.model import IssuedTokens, RandomSource
+    from skein_auth.auth_sessions.store import AuthSessionStore
     from skein_auth.settings import AuthSettings, SystemKeys
     from skein_auth.signing.access_tokens import AccessTokens
     from skein_kit.identity.identity_token import Caller
@@ -36,7 +43,7 @@ RECENT = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SignInStanding:
+class AuthSessionState:
     """What a sign-in is worth now."""
 
     tenant_id: UUID
@@ -56,7 +63,7 @@ class SignInStanding:
     display_name: str
 
 
-class Luck:
+class SystemRandomSource:
     """The randomness of the operating system."""
 
     def id(self, at: datetime) -> UUID:
@@ -66,9 +73,9 @@ class Luck:
         return secrets.token_bytes(SECRET_BYTES)
 
 
-def terms_of(settings: AuthSettings) -> Terms:
+def lifetimes_from(settings: AuthSettings) -> Lifetimes:
     """Return how long things live here."""
-    return Terms(
+    return Lifetimes(
         code=timedelta(seconds=settings.code_seconds),
         access=timedelta(seconds=settings.access_token_seconds),
         refresh=timedelta(seconds=settings.refresh_token_seconds),
@@ -77,38 +84,38 @@ def terms_of(settings: AuthSettings) -> Terms:
     )
 
 
-def successors_of(system_keys: SystemKeys) -> Successors:
+def refresh_token_derivation_from(system_keys: SystemKeys) -> RefreshTokenDerivation:
     """Return how refresh tokens follow from one another here."""
-    return Successors(keys=tuple(derived(system_keys, _SUCCESSORS)))
+    return RefreshTokenDerivation(keys=tuple(derive_keys(system_keys, _SUCCESSORS)))
 
 
-class SignIns:
+class AuthSessions:
     """The sign-ins of all accounts."""
 
     def __init__(
         self,
-        store: GrantStore,
+        store: AuthSessionStore,
         tokens: AccessTokens,
-        audit: Audit,
-        terms: Terms,
-        successors: Successors,
+        audit: AuditRecorder,
+        terms: Lifetimes,
+        successors: RefreshTokenDerivation,
         *,
-        chance: Chance | None = None,
+        chance: RandomSource | None = None,
     ) -> None:
         self._store = store
         self._tokens = tokens
         self._audit = audit
         self._terms = terms
         self._successors = successors
-        self.chance: Chance = chance or Luck()
+        self.chance: RandomSource = chance or SystemRandomSource()
 
-    def now(self, at: datetime) -> Now:
+    def now(self, at: datetime) -> StepContext:
         """Return what a step of a grant depends on at this time."""
-        return Now(at=at, terms=self._terms, chance=self.chance, successors=self._successors)
+        return StepContext(at=at, terms=self._terms, chance=self.chance, successors=self._successors)
 
     async def begin_own(self, account_id: UUID, *, at: datetime) -> pb.SignInTokens:
         """Begin a sign-in of the account's own, who proved at this time who they are."""
-        sign_in = SignIn(
+        sign_in = AuthSession(
             tenant_id=NO_TENANT,
             sign_in_id=self.chance.id(at),
             account_id=account_id,
@@ -118,8 +125,8 @@ class SignIns:
             create_time=at,
             expire_time=at,
         )
-        step = grants.begin(sign_in, self.now(at))
-        call = current()
+        step = grants.begin_session(sign_in, self.now(at))
+        call = current_call()
         await self._store.begin(
             sign_in,
             step.changes,
@@ -130,20 +137,20 @@ class SignIns:
 
     async def refresh_own(self, refresh_token: str) -> pb.SignInTokens:
         """Replace a refresh token of an account's own sign-in, as RefreshSession promises."""
-        presented = Token.read(grants.REFRESH_PREFIX, refresh_token)
+        presented = BearerToken.read(grants.REFRESH_PREFIX, refresh_token)
         if presented is None or presented.tenant_id != NO_TENANT:
             raise CredentialInvalid
         at = now()
         step, sign_in = await self._store.refresh(
             presented,
-            lambda chain: grants.refresh(chain, presented, Renewal(), self.now(at)),
+            lambda chain: grants.refresh(chain, presented, RefreshRequest(), self.now(at)),
         )
-        if step.fault is Fault.REUSED and sign_in is not None:
+        if step.fault is GrantError.REUSED and sign_in is not None:
             await self._audit.record(
                 "refresh_reused", outcome="refused", reason=CredentialInvalid.reason, account_id=sign_in.account_id
             )
         if step.fault is not None:
-            raise CredentialExpired if step.fault is Fault.EXPIRED else CredentialInvalid
+            raise CredentialExpired if step.fault is GrantError.EXPIRED else CredentialInvalid
         return await self._own_tokens(_issued(step.issue), at)
 
     async def revoke(self, tenant_id: UUID, sign_in_id: UUID, reason: str) -> bool:
@@ -161,10 +168,10 @@ class SignIns:
         return await self._store.revoke_all(account_id, now(), reason, but=but, own_only=own_only)
 
     async def list_of(self, account_id: UUID, before: UUID | None, size: int) -> list[pb.AuthSession]:
-        """Read a page of the account's live sign-ins, newest first; `current` is left for the caller to say."""
+        """Read a page of the account's live sign-ins, newest first; `current_call` is left for the caller to say."""
         return await self._store.list_of(account_id, now(), before=before, size=size)
 
-    async def standing(self, tenant_id: UUID, sign_in_id: UUID) -> SignInStanding | None:
+    async def standing(self, tenant_id: UUID, sign_in_id: UUID) -> AuthSessionState | None:
         """Say what a sign-in is worth now; None when there is no such one."""
         return await self._store.standing(tenant_id, sign_in_id, now())
 
@@ -174,9 +181,9 @@ class SignIns:
         if standing is None or now() >= standing.auth_time + RECENT:
             raise SignInTooOld
 
-    async def _own_tokens(self, issue: Issue, at: datetime) -> pb.SignInTokens:
+    async def _own_tokens(self, issue: IssuedTokens, at: datetime) -> pb.SignInTokens:
         sign_in = issue.sign_in
-        bearer = Bearer(
+        bearer = TokenSubject(
             subject=sign_in.account_id,
             client_id=OWN_CLIENT,
             sign_in_id=sign_in.sign_in_id,
@@ -187,14 +194,14 @@ class SignIns:
         )
         return pb.SignInTokens(
             access_token=text,
-            access_expire_time=well_known_types.time(ends),
+            access_expire_time=well_known_types.to_timestamp(ends),
             refresh_token="" if issue.refresh is None else issue.refresh.text(),
-            refresh_expire_time=well_known_types.time(issue.refresh_expire_time),
+            refresh_expire_time=well_known_types.to_timestamp(issue.refresh_expire_time),
             auth_session_id=str(sign_in.sign_in_id),
         )
 
 
-def _issued(issue: Issue | None) -> Issue:
+def _issued(issue: IssuedTokens | None) -> IssuedTokens:
     if issue is None:
         message = "a step without a fault gives something out"
         raise LookupError(message)

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"
@@ -25,7 +25,7 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class Fault(Enum):
+class GrantError(Enum):
     """Why a step was refused."""
 
     # Unknown, damaged, another client's, revoked: nobody is told which.
@@ -40,7 +40,7 @@ class Fault(Enum):
     DENIED = "denied"
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """Where randomness comes from."""
 
     def id(self, at: datetime) -> UUID:
@@ -51,7 +51,7 @@ class Chance(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
+class Lifetimes:
     """How long things live."""
 
     code: timedelta = timedelta(seconds=60)
@@ -65,7 +65,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SignIn:
+class AuthSession:
     """A sign-in of an account or, with a client, the grant that it gave to an application."""
 
     tenant_id: UUID
@@ -87,7 +87,7 @@ class SignIn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Code:
+class AuthorizationCode:
     """An authorization code as it is stored."""
 
     code_id: UUID
@@ -112,7 +112,7 @@ class RefreshToken:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Changes:
+class GrantChanges:
     """What the store has to do, in this order."""
 
     # The code is spent.
@@ -127,19 +127,19 @@ class Changes:
     revoke_reason: str = ""
 
 
-NOTHING = Changes()
+NO_CHANGES = GrantChanges()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Issue:
+class IssuedTokens:
     """What is given out."""
 
-    sign_in: SignIn
+    sign_in: AuthSession
     # Of the access token.
     scopes: frozenset[str]
     resources: tuple[str, ...]
     # None for a grant without one.
-    refresh: Token | None
+    refresh: BearerToken | None
     refresh_expire_time: datetime | None
     # An access token ends no later than this.
     expire_time: datetime
@@ -148,16 +148,16 @@ class Issue:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class GrantResult:
     """What a step comes to: changes, and either something to give out or a fault."""
 
-    changes: Changes = NOTHING
-    issue: Issue | None = None
-    fault: Fault | None = None
+    changes: GrantChanges = NO_CHANGES
+    issue: IssuedTokens | None = None
+    fault: GrantError | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Successors:
+class RefreshTokenDerivation:
     """How a refresh token follows from the token before it: with that and our key the same one is found again.
 
     The token before the first one of a device is its device code.
@@ -166,32 +166,32 @@ class Successors:
     # The current key first; the others were it before.
     keys: tuple[bytes, ...] = field(repr=False)
 
-    def next(self, before: Token, tenant_id: UUID, token_id: UUID) -> Token:
+    def next(self, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
         return self._next(self.keys[0], before, tenant_id, token_id)
 
-    def again(self, before: Token, tenant_id: UUID, successor: RefreshToken) -> Token | None:
+    def again(self, before: BearerToken, tenant_id: UUID, successor: RefreshToken) -> BearerToken | None:
         """Return the successor that was given out; None when it follows from another token, or its key is gone."""
         found = (self._next(key, before, tenant_id, successor.refresh_token_id) for key in self.keys)
         return next((token for token in found if token.proves(successor.secret_hash)), None)
 
     @staticmethod
-    def _next(key: bytes, before: Token, tenant_id: UUID, token_id: UUID) -> Token:
+    def _next(key: bytes, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
         secret = hmac.digest(key, before.secret + token_id.bytes, "sha256")
-        return Token.made(REFRESH_PREFIX, tenant_id, token_id, secret)
+        return BearerToken.made(REFRESH_PREFIX, tenant_id, token_id, secret)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Now:
+class StepContext:
     """The time, how long things live from it on, and the randomness of the moment."""
 
     at: datetime
-    terms: Terms
-    chance: Chance
-    successors: Successors
+    terms: Lifetimes
+    chance: RandomSource
+    successors: RefreshTokenDerivation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Redemption:
+class CodeRequest:
     """What comes with a code, from a client that proved itself."""
 
     client_id: str
@@ -204,7 +204,7 @@ class Redemption:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Renewal:
+class RefreshRequest:
     """What comes with a refresh token, from a client that proved itself; an account's own sign-in has none."""
 
     client_id: str = ""
@@ -214,10 +214,10 @@ class Renewal:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chain:
+class RefreshTokenState:
     """A refresh token as it is stored, with its sign-in and the token that took its place."""
 
-    sign_in: SignIn
+    sign_in: AuthSession
     token: RefreshToken
     successor: RefreshToken | None = None
 
@@ -233,23 +233,25 @@ def challenge_of(verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def proves(verifier: str, challenge: str) -> bool:
+def verify_code_challenge(verifier: str, challenge: str) -> bool:
     """Say whether the verifier is the one that the challenge was made of."""
     if _VERIFIER.fullmatch(verifier) is None:
         return False
     return hmac.compare_digest(challenge_of(verifier).encode(), challenge.encode())
 
 
-def begin(sign_in: SignIn, now: Now) -> Step:
+def begin_session(sign_in: AuthSession, now: StepContext) -> GrantResult:
     """Begin a sign-in of an account's own, which is new."""
-    return first(sign_in, now, sign_in.resources, _random_refresh_token(sign_in, now))
+    return issue_first_tokens(sign_in, now, sign_in.resources, _random_refresh_token(sign_in, now))
 
 
-def approve(sign_in: SignIn, redirect_uri: str, code_challenge: str, now: Now) -> tuple[SignIn, Code, Token]:
+def approve(
+    sign_in: AuthSession, redirect_uri: str, code_challenge: str, now: StepContext
+) -> tuple[AuthSession, AuthorizationCode, BearerToken]:
     """Make the sign-in that a person agreed to, and the code; until that is redeemed, the sign-in lives as long."""
-    token = Token.made(CODE_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
+    token = BearerToken.made(CODE_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
     ends = now.at + now.terms.code
-    code = Code(
+    code = AuthorizationCode(
         code_id=token.token_id,
         secret_hash=token.secret_hash(),
         redirect_uri=redirect_uri,
@@ -257,28 +259,32 @@ def approve(sign_in: SignIn, redirect_uri: str, code_challenge: str, now: Now) -
         create_time=now.at,
         expire_time=ends,
     )
-    return until(sign_in, ends), code, token
+    return with_expire_time(sign_in, ends), code, token
 
 
-def redeem(state: tuple[SignIn, Code] | None, presented: Token, with_: Redemption, now: Now) -> Step:
+def redeem(
+    state: tuple[AuthSession, AuthorizationCode] | None, presented: BearerToken, with_: CodeRequest, now: StepContext
+) -> GrantResult:
     """Redeem a code. A second time by whoever could the first time revokes what the first one gave."""
     if state is None:
-        return Step(fault=Fault.INVALID)
+        return GrantResult(fault=GrantError.INVALID)
     sign_in, code = state
     if not (_is_clients(sign_in, presented, code.secret_hash, with_.client_id) and _fits(code, with_)):
-        return Step(fault=Fault.INVALID)
+        return GrantResult(fault=GrantError.INVALID)
     if code.use_time is not None:
-        return reused(sign_in, now.at, "code_reused")
+        return revoke_for_reuse(sign_in, now.at, "code_reused")
     if sign_in.revoke_time is not None or now.at >= code.expire_time:
-        return Step(fault=Fault.INVALID)
+        return GrantResult(fault=GrantError.INVALID)
     if not set(with_.resources) <= set(sign_in.resources):
-        return Step(fault=Fault.TARGET)
+        return GrantResult(fault=GrantError.TARGET)
     token = _random_refresh_token(sign_in, now) if with_.refreshes else None
-    step = first(sign_in, now, with_.resources or sign_in.resources, token)
+    step = issue_first_tokens(sign_in, now, with_.resources or sign_in.resources, token)
     return replace(step, changes=replace(step.changes, code_used=now.at))
 
 
-def refresh(chain: Chain | None, presented: Token, with_: Renewal, now: Now) -> Step:
+def refresh(
+    chain: RefreshTokenState | None, presented: BearerToken, with_: RefreshRequest, now: StepContext
+) -> GrantResult:
     """Replace a refresh token; the access token may have less than was granted, never more.
 
     The one just replaced gets the same successor again for a moment, unless that was used itself; any other use of an
@@ -286,26 +292,26 @@ def refresh(chain: Chain | None, presented: Token, with_: Renewal, now: Now) -> 
     """
     fault = _fault_of(chain, presented, with_.client_id, now.at)
     if chain is None or fault is not None:
-        return Step(fault=fault or Fault.INVALID)
+        return GrantResult(fault=fault or GrantError.INVALID)
     sign_in, token, successor = chain.sign_in, chain.token, chain.successor
-    given: Token | None = None
+    given: BearerToken | None = None
     if token.replace_time is not None:
         in_grace = now.at < token.replace_time + now.terms.grace
         if not in_grace or successor is None or successor.replace_time is not None:
-            return reused(sign_in, now.at, "refresh_token_reused")
+            return revoke_for_reuse(sign_in, now.at, "refresh_token_reused")
         given = now.successors.again(presented, sign_in.tenant_id, successor)
         if given is None:
-            return Step(fault=Fault.INVALID)
+            return GrantResult(fault=GrantError.INVALID)
     if not with_.scopes <= sign_in.scopes:
-        return Step(fault=Fault.SCOPE)
+        return GrantResult(fault=GrantError.SCOPE)
     if not set(with_.resources) <= set(sign_in.resources):
-        return Step(fault=Fault.TARGET)
-    changes = NOTHING
+        return GrantResult(fault=GrantError.TARGET)
+    changes = NO_CHANGES
     if given is None or successor is None:
         given = now.successors.next(presented, sign_in.tenant_id, now.chance.id(now.at))
         successor = _stored(given, now.at, min(now.at + now.terms.refresh, sign_in.expire_time))
-        changes = Changes(replaced=token.refresh_token_id, refresh_token=successor, used=now.at)
-    issue = Issue(
+        changes = GrantChanges(replaced=token.refresh_token_id, refresh_token=successor, used=now.at)
+    issue = IssuedTokens(
         sign_in=sign_in,
         scopes=with_.scopes or sign_in.scopes,
         resources=with_.resources or sign_in.resources,
@@ -313,43 +319,47 @@ def refresh(chain: Chain | None, presented: Token, with_: Renewal, now: Now) -> 
         refresh_expire_time=successor.expire_time,
         expire_time=min(now.at + now.terms.access, sign_in.expire_time),
     )
-    return Step(changes=changes, issue=issue)
+    return GrantResult(changes=changes, issue=issue)
 
 
-def reused(sign_in: SignIn, at: datetime, reason: str) -> Step:
+def revoke_for_reuse(sign_in: AuthSession, at: datetime, reason: str) -> GrantResult:
     """Revoke a sign-in because something of it that works once was presented again."""
-    changes = NOTHING if sign_in.revoke_time is not None else Changes(revoked=at, revoke_reason=reason)
-    return Step(changes=changes, fault=Fault.REUSED)
+    changes = NO_CHANGES if sign_in.revoke_time is not None else GrantChanges(revoked=at, revoke_reason=reason)
+    return GrantResult(changes=changes, fault=GrantError.REUSED)
 
 
-def until(sign_in: SignIn, expire_time: datetime) -> SignIn:
+def with_expire_time(sign_in: AuthSession, expire_time: datetime) -> AuthSession:
     """Let a grant that nobody has redeemed yet live as long as what leads to it."""
     return replace(sign_in, expire_time=expire_time)
 
 
-def _is_clients(sign_in: SignIn, presented: Token, secret_hash: bytes, client_id: str) -> bool:
+def _is_clients(sign_in: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
     return presented.proves(secret_hash) and sign_in.client_id == client_id
 
 
-def _fits(code: Code, with_: Redemption) -> bool:
+def _fits(code: AuthorizationCode, with_: CodeRequest) -> bool:
     return (
         bool(with_.client_id)
         and code.redirect_uri == with_.redirect_uri
-        and proves(with_.verifier, code.code_challenge)
+        and verify_code_challenge(with_.verifier, code.code_challenge)
     )
 
 
-def _fault_of(chain: Chain | None, presented: Token, client_id: str, at: datetime) -> Fault | None:
+def _fault_of(
+    chain: RefreshTokenState | None, presented: BearerToken, client_id: str, at: datetime
+) -> GrantError | None:
     """Say why a refresh token is good for nothing, whether it was replaced or not."""
     if chain is None or not _is_clients(chain.sign_in, presented, chain.token.secret_hash, client_id):
-        return Fault.INVALID
+        return GrantError.INVALID
     if chain.sign_in.revoke_time is not None:
-        return Fault.INVALID
+        return GrantError.INVALID
     is_over = at >= chain.sign_in.expire_time or (chain.token.replace_time is None and at >= chain.token.expire_time)
-    return Fault.EXPIRED if is_over else None
+    return GrantError.EXPIRED if is_over else None
 
 
-def first(sign_in: SignIn, now: Now, resources: tuple[str, ...], token: Token | None) -> Step:
+def issue_first_tokens(
+    sign_in: AuthSession, now: StepContext, resources: tuple[str, ...], token: BearerToken | None
+) -> GrantResult:
     """Give out the first tokens of a sign-in, which from now on lives as long as they can be renewed.
 
     `token` is its first refresh token; None for a client that takes none.
@@ -357,8 +367,8 @@ def first(sign_in: SignIn, now: Now, resources: tuple[str, ...], token: Token | 
     at, terms = now.at, now.terms
     ends = at + (terms.access if token is None else terms.sign_in)
     stored = None if token is None else _stored(token, at, min(at + terms.refresh, ends))
-    issue = Issue(
-        sign_in=until(sign_in, ends),
+    issue = IssuedTokens(
+        sign_in=with_expire_time(sign_in, ends),
         scopes=sign_in.scopes,
         resources=resources,
         refresh=token,
@@ -366,14 +376,14 @@ def first(sign_in: SignIn, now: Now, resources: tuple[str, ...], token: Token | 
         expire_time=min(at + terms.access, ends),
         is_first=True,
     )
-    return Step(changes=Changes(refresh_token=stored, used=at, expire_time=ends), issue=issue)
+    return GrantResult(changes=GrantChanges(refresh_token=stored, used=at, expire_time=ends), issue=issue)
 
 
-def _random_refresh_token(sign_in: SignIn, now: Now) -> Token:
-    return Token.made(REFRESH_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
+def _random_refresh_token(sign_in: AuthSession, now: StepContext) -> BearerToken:
+    return BearerToken.made(REFRESH_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
 
 
-def _stored(token: Token, at: datetime, expire_time: datetime) -> RefreshToken:
+def _stored(token: BearerToken, at: datetime, expire_time: datetime) -> RefreshToken:
     return RefreshToken(
         refresh_token_id=token.token_id, secret_hash=token.secret_hash(), create_time=at, expire_time=expire_time
     )

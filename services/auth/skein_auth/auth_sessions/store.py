@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.auth_sessions.auth_sessions import SignInStanding
-from skein_auth.auth_sessions.model import Chain, Code, RefreshToken, SignIn
+from skein_auth.auth_sessions.auth_sessions import AuthSessionState
+from skein_auth.auth_sessions.model import AuthorizationCode, AuthSession, RefreshToken, RefreshTokenState
 from skein_auth.errors import InvalidRequest
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.rpc import well_known_types
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_auth.auth_sessions.model import Changes, Step
+    from skein_auth.auth_sessions.model import GrantChanges, GrantResult
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.identity.bearer_token import Token
+    from skein_kit.identity.bearer_token import BearerToken
 
 _GONE = {"sign_ins_client_fkey": InvalidRequest, "sign_ins_account_fkey": CredentialInvalid}
 
 
-class GrantStore:
+class AuthSessionStore:
     """The sign-ins of accounts, and what hangs under them.
 
     A refusal never undoes the changes that come with it: steps are returned, and whoever called refuses afterwards.
@@ -37,13 +37,17 @@ class GrantStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, sign_in: SignIn, changes: Changes, *, address: str = "", user_agent: str = "") -> None:
+    async def begin(
+        self, sign_in: AuthSession, changes: GrantChanges, *, address: str = "", user_agent: str = ""
+    ) -> None:
         """Keep a new sign-in with its first tokens."""
         async with self._database.tenant(sign_in.tenant_id) as tx:
             await create_sign_in(tx, sign_in, address=address, user_agent=user_agent)
-            await apply(tx, sign_in, changes)
+            await apply_changes(tx, sign_in, changes)
 
-    async def approve(self, sign_in: SignIn, code: Code, *, address: str = "", user_agent: str = "") -> None:
+    async def approve(
+        self, sign_in: AuthSession, code: AuthorizationCode, *, address: str = "", user_agent: str = ""
+    ) -> None:
         """Keep a grant and the code that leads to it."""
         async with self._database.tenant(sign_in.tenant_id) as tx:
             await create_sign_in(tx, sign_in, address=address, user_agent=user_agent)
@@ -60,8 +64,8 @@ class GrantStore:
             )
 
     async def redeem(
-        self, presented: Token, decide: Callable[[tuple[SignIn, Code] | None], Step]
-    ) -> tuple[Step, SignIn | None]:
+        self, presented: BearerToken, decide: Callable[[tuple[AuthSession, AuthorizationCode] | None], GrantResult]
+    ) -> tuple[GrantResult, AuthSession | None]:
         """Decide about a code and do what follows; return the sign-in that it led to as well."""
         tenant_id = presented.tenant_id
         async with self._database.tenant(tenant_id) as tx:
@@ -71,15 +75,15 @@ class GrantStore:
             # Read after the lock was had: what another one did before is seen.
             code = await tx.row(QUERIES["get_code"], tenant_id=tenant_id, code_id=presented.token_id)
             sign_in = _sign_in(row)
-            step = decide(None if code is None else (sign_in, Code(**code)))
-            await apply(tx, sign_in, step.changes)
+            step = decide(None if code is None else (sign_in, AuthorizationCode(**code)))
+            await apply_changes(tx, sign_in, step.changes)
         return step, sign_in
 
     async def refresh(
         self,
-        presented: Token,
-        decide: Callable[[Chain | None], Step],
-    ) -> tuple[Step, SignIn | None]:
+        presented: BearerToken,
+        decide: Callable[[RefreshTokenState | None], GrantResult],
+    ) -> tuple[GrantResult, AuthSession | None]:
         """Decide about a refresh token and do what follows; return its sign-in as well."""
         tenant_id, token_id = presented.tenant_id, presented.token_id
         async with self._database.tenant(tenant_id) as tx:
@@ -89,10 +93,10 @@ class GrantStore:
             tokens = await tx.row(QUERIES["get_refresh_token"], tenant_id=tenant_id, refresh_token_id=token_id)
             sign_in = _sign_in(row)
             step = decide(_chain(sign_in, tokens))
-            await apply(tx, sign_in, step.changes)
+            await apply_changes(tx, sign_in, step.changes)
         return step, sign_in
 
-    async def look(self, presented: Token) -> Chain | None:
+    async def look(self, presented: BearerToken) -> RefreshTokenState | None:
         """Read a refresh token and its sign-in; None when there is no such one, or it does not prove itself."""
         tenant_id, token_id = presented.tenant_id, presented.token_id
         async with self._database.tenant(tenant_id) as tx:
@@ -131,13 +135,13 @@ class GrantStore:
             rows = await tx.rows(query, account_id=account_id, at=at, before=before, size=size)
         return [_session(row) for row in rows]
 
-    async def standing(self, tenant_id: UUID, sign_in_id: UUID, at: datetime) -> SignInStanding | None:
+    async def standing(self, tenant_id: UUID, sign_in_id: UUID, at: datetime) -> AuthSessionState | None:
         """Read what a sign-in is worth at this time."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["get_standing_of_sign_in"], tenant_id=tenant_id, sign_in_id=sign_in_id)
         if row is None:
             return None
-        return SignInStanding(
+        return AuthSessionState(
             tenant_id=tenant_id,
             sign_in_id=sign_in_id,
             account_id=row["account_id"],
@@ -153,13 +157,13 @@ class GrantStore:
         )
 
 
-async def create_sign_in(tx: Transaction, sign_in: SignIn, *, address: str = "", user_agent: str = "") -> None:
+async def create_sign_in(tx: Transaction, sign_in: AuthSession, *, address: str = "", user_agent: str = "") -> None:
     """Keep a new sign-in. Raises InvalidRequest or CredentialInvalid when its application or its account is gone."""
-    with refusing(_GONE):
+    with translate_constraint_errors(_GONE):
         await _create_sign_in(tx, sign_in, address, user_agent)
 
 
-async def _create_sign_in(tx: Transaction, sign_in: SignIn, address: str, user_agent: str) -> None:
+async def _create_sign_in(tx: Transaction, sign_in: AuthSession, address: str, user_agent: str) -> None:
     await tx.execute(
         QUERIES["create_sign_in"],
         tenant_id=sign_in.tenant_id,
@@ -177,19 +181,19 @@ async def _create_sign_in(tx: Transaction, sign_in: SignIn, address: str, user_a
     )
 
 
-async def locked_sign_in(tx: Transaction, tenant_id: UUID, sign_in_id: UUID) -> SignIn | None:
+async def lock_session(tx: Transaction, tenant_id: UUID, sign_in_id: UUID) -> AuthSession | None:
     """Take a sign-in until the transaction ends; None when there is no such one."""
     row = await tx.row(QUERIES["lock_sign_in"], tenant_id=tenant_id, sign_in_id=sign_in_id)
     return None if row is None else _sign_in(row)
 
 
-async def live_refresh_token(tx: Transaction, sign_in: SignIn) -> RefreshToken | None:
+async def live_refresh_token(tx: Transaction, sign_in: AuthSession) -> RefreshToken | None:
     """Read the refresh token that a sign-in can be renewed with now; None when it has none yet."""
     row = await tx.row(QUERIES["get_live_refresh_token"], tenant_id=sign_in.tenant_id, sign_in_id=sign_in.sign_in_id)
     return None if row is None else RefreshToken(**row)
 
 
-async def apply(tx: Transaction, sign_in: SignIn, changes: Changes) -> None:
+async def apply_changes(tx: Transaction, sign_in: AuthSession, changes: GrantChanges) -> None:
     """Make the changes of a step to a sign-in that is held, or new."""
     names = {"tenant_id": sign_in.tenant_id, "sign_in_id": sign_in.sign_in_id}
     if changes.code_used is not None:
@@ -217,9 +221,9 @@ async def apply(tx: Transaction, sign_in: SignIn, changes: Changes) -> None:
         await tx.execute(QUERIES["revoke_sign_in"], **names, at=changes.revoked, reason=changes.revoke_reason)
 
 
-def _sign_in(row: asyncpg.Record) -> SignIn:
+def _sign_in(row: asyncpg.Record) -> AuthSession:
     """Read a row; the sign-in of a deactivated account counts as revoked."""
-    return SignIn(
+    return AuthSession(
         tenant_id=row["tenant_id"],
         sign_in_id=row["sign_in_id"],
         account_id=row["account_id"],
@@ -234,15 +238,15 @@ def _sign_in(row: asyncpg.Record) -> SignIn:
     )
 
 
-def _chain(sign_in: SignIn, row: asyncpg.Record | None) -> Chain | None:
+def _chain(sign_in: AuthSession, row: asyncpg.Record | None) -> RefreshTokenState | None:
     if row is None:
         return None
     names = ("secret_hash", "create_time", "expire_time", "replace_time", "replaced_by")
     token = RefreshToken(refresh_token_id=row["refresh_token_id"], **{name: row[name] for name in names})
     if row["next_id"] is None:
-        return Chain(sign_in=sign_in, token=token)
+        return RefreshTokenState(sign_in=sign_in, token=token)
     following = RefreshToken(refresh_token_id=row["next_id"], **{name: row[f"next_{name}"] for name in names})
-    return Chain(sign_in=sign_in, token=token, successor=following)
+    return RefreshTokenState(sign_in=sign_in, token=token, successor=following)
 
 
 def _session(row: asyncpg.Record) -> pb.AuthSession:
@@ -255,7 +259,7 @@ def _session(row: asyncpg.Record) -> pb.AuthSession:
         permissions=[scope for scope in row["scopes"] if scope in TENANT_PERMISSIONS],
         address=row["address"],
         user_agent=row["user_agent"],
-        create_time=well_known_types.time(row["create_time"]),
-        use_time=well_known_types.time(row["use_time"]),
-        expire_time=well_known_types.time(row["expire_time"]),
+        create_time=well_known_types.to_timestamp(row["create_time"]),
+        use_time=well_known_types.to_timestamp(row["use_time"]),
+        expire_time=well_known_types.to_timestamp(row["expire_time"]),
     )

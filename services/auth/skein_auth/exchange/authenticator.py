@@ -8,24 +8,24 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.errors import TenantNotFound
-from skein_auth.exchange.refusal_cache import RefusalCache
+from skein_auth.exchange.refusal_cache import RejectedCredentialCache
 from skein_kit import canary
-from skein_kit.errors import CredentialExpired, CredentialInvalid, Refusal
+from skein_kit.errors import CredentialExpired, CredentialInvalid, RpcError
 from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
 from skein_kit.identity.identity_token import Caller
-from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLES, SYSTEM_PERMISSIONS
+from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLE_PERMISSIONS, SYSTEM_PERMISSIONS
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from skein_auth.api_keys.credential_lookup import CredentialLookup
-    from skein_auth.api_keys.last_use import Uses
-    from skein_auth.audit.recorder import Audit, Facts
-    from skein_auth.exchange.access_token_authenticator import People
+    from skein_auth.api_keys.last_use import LastUseRecorder
+    from skein_auth.audit.recorder import AuditFields, AuditRecorder
+    from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
     from skein_auth.settings import SystemKeys
-    from skein_auth.tenancy.tenants import Tenants
+    from skein_auth.tenancy.tenants import TenantDirectory
 
 # What a key that is not there is compared with, so that a wrong secret takes the same path.
 _NOBODYS_HASH = bytes(32)
@@ -34,7 +34,7 @@ EXCHANGING_SERVICES = frozenset({"worker"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stored:
+class StoredApiKey:
     """What the database keeps about one API key, bounded by the service account that it belongs to."""
 
     secret_hash: bytes = field(repr=False)
@@ -49,7 +49,7 @@ class Stored:
     grant_ids: tuple[UUID, ...] = ()
     use_time: datetime | None = None
 
-    def judge(self, key: Key, at: datetime) -> None:
+    def judge(self, key: ApiKeyToken, at: datetime) -> None:
         """Refuse a key that does not prove itself, or is over.
 
         Only who holds the right secret learns more than that the credential is not valid.
@@ -66,11 +66,11 @@ class Stored:
             raise CredentialExpired
 
 
-NOBODY = Stored(secret_hash=_NOBODYS_HASH, permissions=frozenset(), expire_time=None, revoke_time=None)
+UNKNOWN_API_KEY = StoredApiKey(secret_hash=_NOBODYS_HASH, permissions=frozenset(), expire_time=None, revoke_time=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
+class AuthenticatedIdentity:
     """Who a credential stands for, and until when."""
 
     caller: Caller
@@ -78,10 +78,10 @@ class Identity:
     expire_time: datetime | None = None
 
 
-class Refused(Exception):
+class AuthenticationFailed(Exception):
     """A credential is not good: the refusal, and what is surely known of the credential, for the audit."""
 
-    def __init__(self, refusal: Refusal, *, is_final: bool = False, **facts: Unpack[Facts]) -> None:
+    def __init__(self, refusal: RpcError, *, is_final: bool = False, **facts: Unpack[AuditFields]) -> None:
         """`is_final`: nothing that happens later makes the same credential good."""
         super().__init__(refusal.message)
         self.refusal = refusal
@@ -89,28 +89,30 @@ class Refused(Exception):
         self.facts = facts
 
 
-class Identities:
+class Authenticator:
     """Turns credentials into identities."""
 
     def __init__(
         self,
         *,
         lookup: CredentialLookup,
-        people: People,
-        tenants: Tenants,
+        people: AccessTokenAuthenticator,
+        tenants: TenantDirectory,
         system_keys: SystemKeys,
-        audit: Audit,
-        uses: Uses,
+        audit: AuditRecorder,
+        uses: LastUseRecorder,
     ) -> None:
         self._lookup = lookup
-        self._refusals = RefusalCache()
+        self._refusals = RejectedCredentialCache()
         self._people = people
         self._tenants = tenants
         self._system_keys = tuple(key.encode() for key in system_keys.keys)
         self._audit = audit
         self._uses = uses
 
-    async def of_bearer(self, credential: str, tenant_id: UUID | None, at: datetime, *, audience: str = "") -> Identity:
+    async def of_bearer(
+        self, credential: str, tenant_id: UUID | None, at: datetime, *, audience: str = ""
+    ) -> AuthenticatedIdentity:
         """Return whose credential this is, acting in `tenant_id`: the operator in any, a person in one of their own.
 
         What belongs to one tenant may name that one or none. Whatever is wrong with it, a deleted tenant included, is
@@ -119,7 +121,7 @@ class Identities:
         try:
             self._must_not_be_refused(credential)
             return await self._of(credential, tenant_id, at, audience)
-        except Refused as refused:
+        except AuthenticationFailed as refused:
             if refused.is_final:
                 self._refusals.put(credential, refused.refusal, refused.facts)
             await self._audit.refused(credential, refused.refusal, **refused.facts)
@@ -129,9 +131,9 @@ class Identities:
         """Refuse again what was refused for good a moment ago."""
         if (known := self._refusals.find(credential)) is not None:
             refusal, facts = known
-            raise Refused(refusal, **facts)
+            raise AuthenticationFailed(refusal, **facts)
 
-    async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> Identity:
+    async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
         """Return the identity of one of the cluster's own services, which also acts in deleted tenants.
 
         Only services that have no other way to their identity get one: with the key alone none speaks for another.
@@ -150,26 +152,26 @@ class Identities:
             if not (standing.open or closed):
                 raise TenantNotFound
         # The canary's tenants have no admin but the cluster, which makes the keys that they are probed with.
-        permissions = SYSTEM_PERMISSIONS | (ROLES["admin"] if tenant_id in canary.TENANTS else frozenset())
-        return Identity(
+        permissions = SYSTEM_PERMISSIONS | (ROLE_PERMISSIONS["admin"] if tenant_id in canary.TENANTS else frozenset())
+        return AuthenticatedIdentity(
             caller=Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, closed=closed)
         )
 
-    async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> Identity | None:
+    async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> AuthenticatedIdentity | None:
         """Return whose valid credential this is, if it is one of the tenant; None for everything else."""
         try:
-            if (key := Key.parse(credential)) is not None:
+            if (key := ApiKeyToken.parse(credential)) is not None:
                 identity = None if key.tenant_id != tenant_id else await self._of_key(key, at)
             elif is_jwt(credential):
                 identity = await self._people.introspect(credential, tenant_id, at)
             else:
                 identity = await self._of_legacy(credential, tenant_id)
-        except Refused:
+        except AuthenticationFailed:
             return None
         return identity
 
-    async def _of(self, credential: str, tenant_id: UUID | None, at: datetime, audience: str) -> Identity:
-        key = Key.parse(credential)
+    async def _of(self, credential: str, tenant_id: UUID | None, at: datetime, audience: str) -> AuthenticatedIdentity:
+        key = ApiKeyToken.parse(credential)
         if key is None:
             if is_jwt(credential):
                 return await self._people.of_access_token(credential, tenant_id, at, audience)
@@ -177,59 +179,63 @@ class Identities:
         if key.is_operators:
             return await self._of_operator(key, tenant_id, at)
         if tenant_id not in (None, key.tenant_id):
-            raise Refused(CredentialInvalid())
+            raise AuthenticationFailed(CredentialInvalid())
         return await self._of_key(key, at)
 
-    async def _of_operator(self, key: Key, tenant_id: UUID | None, at: datetime) -> Identity:
+    async def _of_operator(self, key: ApiKeyToken, tenant_id: UUID | None, at: datetime) -> AuthenticatedIdentity:
         stored = await self._stored(key)
-        target = f"operator:{key.key_id}" if stored is not NOBODY else ""
+        target = f"operator:{key.key_id}" if stored is not UNKNOWN_API_KEY else ""
         try:
             stored.judge(key, at)
-        except Refusal as refusal:
-            raise Refused(refusal, is_final=stored is not NOBODY, target=target) from None
+        except RpcError as refusal:
+            raise AuthenticationFailed(refusal, is_final=stored is not UNKNOWN_API_KEY, target=target) from None
         if tenant_id is not None and not (await self._tenants.standing(tenant_id)).open:
             raise TenantNotFound
-        return Identity(
+        return AuthenticatedIdentity(
             caller=Caller(
                 principal=f"operator:{key.key_id}", tenant_id=tenant_id, permissions=frozenset(OPERATOR_PERMISSIONS)
             ),
             expire_time=stored.expire_time,
         )
 
-    async def _of_key(self, key: Key, at: datetime) -> Identity:
+    async def _of_key(self, key: ApiKeyToken, at: datetime) -> AuthenticatedIdentity:
         stored = await self._stored(key)
-        if stored is NOBODY:
+        if stored is UNKNOWN_API_KEY:
             # The same work as for a key that is there.
             key.proves(stored.secret_hash)
-            raise Refused(CredentialInvalid(), is_final=True)
+            raise AuthenticationFailed(CredentialInvalid(), is_final=True)
         target = f"api_key:{key.key_id}"
         try:
             stored.judge(key, at)
-        except Refusal as refusal:
+        except RpcError as refusal:
             # A service account that is disabled may be enabled again.
             is_final = not stored.disabled
-            raise Refused(refusal, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
+            raise AuthenticationFailed(refusal, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
         if not (await self._tenants.standing(key.tenant_id)).open:
-            raise Refused(CredentialInvalid(), target=target)
+            raise AuthenticationFailed(CredentialInvalid(), target=target)
         self._uses.note(key.tenant_id, key.key_id, at, stored.use_time)
-        return Identity(caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time)
+        return AuthenticatedIdentity(
+            caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time
+        )
 
-    async def _stored(self, key: Key) -> Stored:
+    async def _stored(self, key: ApiKeyToken) -> StoredApiKey:
         try:
             return await self._lookup.stored(key)
         except CredentialInvalid as refusal:
-            raise Refused(refusal) from None
+            raise AuthenticationFailed(refusal) from None
 
-    async def _of_legacy(self, credential: str, tenant_id: UUID | None) -> Identity:
+    async def _of_legacy(self, credential: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
         found = None
         if len(credential) >= MIN_LEGACY:
             found = await self._lookup.legacy_tenant(credential)
         if found is None or tenant_id not in (None, found) or not (await self._tenants.standing(found)).open:
-            raise Refused(CredentialInvalid(), target="legacy:bearer" if found is not None else "")
-        return Identity(caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLES["member"]))
+            raise AuthenticationFailed(CredentialInvalid(), target="legacy:bearer" if found is not None else "")
+        return AuthenticatedIdentity(
+            caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLE_PERMISSIONS["member"])
+        )
 
 
-def key_caller(tenant_id: UUID, key_id: UUID, stored: Stored) -> Caller:
+def key_caller(tenant_id: UUID, key_id: UUID, stored: StoredApiKey) -> Caller:
     """Return who calls with a key: the key itself, or the service account that it belongs to."""
     account_id = stored.service_account_id
     return Caller(

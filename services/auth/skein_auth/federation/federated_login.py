@@ -10,27 +10,27 @@ from uuid import UUID
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.accounts.one_time_tokens import client_address
-from skein_auth.attempts.model import own_proof
+from skein_auth.attempts.model import auth_session_subject
 from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed, TooManyAttempts
-from skein_auth.login.password_login import record_refusal
+from skein_auth.login.password_login import record_failed_login
 from skein_kit.ids import new_id, now
-from skein_kit.network.source_network import network_of
+from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
     from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.store import AccountStore, Credentials
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns
-    from skein_auth.federation.providers import Proof, Providers
+    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.federation.providers import ProviderIdentity, Providers
     from skein_auth.federation.store import IdentityStore
     from skein_auth.second_factor.model import Totp
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SignedIn:
+class LoginResult:
     """What came of a sign-in."""
 
     account: pb.Account
@@ -41,23 +41,23 @@ class SignedIn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinkedIdentities:
+class FederatedLogin:
     """The identities of all accounts."""
 
     store: IdentityStore
     providers: Providers
-    sign_ins: SignIns
+    sign_ins: AuthSessions
     totp: Totp
     accounts: AccountStore
     devices: KnownDevices
-    attempts: Attempts
-    audit: Audit
+    attempts: AttemptLimiter
+    audit: AuditRecorder
     # Whoever has an identity gets an account; else only those whose identity is linked sign in with it.
     sign_up_open: bool
 
-    async def sign_in(self, request: pb.SignInWithIdentityRequest) -> SignedIn:
+    async def sign_in(self, request: pb.SignInWithIdentityRequest) -> LoginResult:
         """Begin a sign-in of the account that the identity signs into; where sign-up is open one is made if need be."""
-        source, account_id = network_of(client_address()), None
+        source, account_id = source_network(client_address()), None
         shown = await self._shown_device(request.device_token)
         try:
             proof = await self._proof(request, source, shown)
@@ -66,7 +66,7 @@ class LinkedIdentities:
             credentials, device = await self._let_in(account_id, request.second_factor, shown)
         except SignInRefused as refusal:
             target = f"identity:{request.provider}" if account_id is None else ""
-            await record_refusal(self.attempts, self.audit, refusal, source, account_id, target)
+            await record_failed_login(self.attempts, self.audit, refusal, source, account_id, target)
             raise
         at = now()
         tokens = await self.sign_ins.begin_own(account_id, at=at)
@@ -79,15 +79,17 @@ class LinkedIdentities:
             generation=credentials.device_generation,
             sign_in_time=at,
         )
-        return SignedIn(account=account, tokens=tokens, created=created, device_token=self.devices.token(known))
+        return LoginResult(account=account, tokens=tokens, created=created, device_token=self.devices.token(known))
 
-    async def link(self, who: Caller, provider: str, token: str, nonce: str, once: Once) -> pb.LinkIdentityResponse:
+    async def link(
+        self, who: Caller, provider: str, token: str, nonce: str, once: IdempotencyKey
+    ) -> pb.LinkIdentityResponse:
         """Let the identity sign into the account, once for each request: its proof may have expired since."""
         if once.request_id and (first := await self.store.answered(once)) is not None:
             return first
         await self.sign_ins.must_be_recent(who)
         account_id = who.account()
-        async with self.attempts.failing(("own_proof", own_proof(who))):
+        async with self.attempts.failing(("own_proof", auth_session_subject(who))):
             proof = await self.providers.prove(provider, token, nonce)
             return await self.store.link(account_id, proof, once)
 
@@ -99,7 +101,7 @@ class LinkedIdentities:
 
     async def _let_in(
         self, account_id: UUID, second_factor: str, shown: KnownDevice | None
-    ) -> tuple[Credentials, KnownDevice | None]:
+    ) -> tuple[LoginCredentials, KnownDevice | None]:
         """Return what signs into the account, and the device if the account knows it."""
         credentials = await self.accounts.credentials(account_id)
         if credentials is None or not credentials.active:
@@ -116,7 +118,9 @@ class LinkedIdentities:
                 await self.totp.check(account_id, second_factor)
         return credentials, device
 
-    async def _proof(self, request: pb.SignInWithIdentityRequest, source: str, shown: KnownDevice | None) -> Proof:
+    async def _proof(
+        self, request: pb.SignInWithIdentityRequest, source: str, shown: KnownDevice | None
+    ) -> ProviderIdentity:
         """Return whom the provider says the token is of. Raises SignInRefused, or TooManyAttempts.
 
         A provider that is called for each token bounds our calls, so who sent too many wrong tokens waits: a device
@@ -131,7 +135,7 @@ class LinkedIdentities:
             except IdentityRefused:
                 raise SignInRefused from None
 
-    async def _account(self, proof: Proof, address: str) -> tuple[pb.Account, bool]:
+    async def _account(self, proof: ProviderIdentity, address: str) -> tuple[pb.Account, bool]:
         """Return the account, and whether it was made just now; of those who come first at once one makes it."""
         found = await self.store.find(proof)
         if found is not None:

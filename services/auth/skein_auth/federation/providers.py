@@ -19,7 +19,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from skein_auth.errors import IdentityRefused, ProviderNotFound, ProviderUnavailable
-from skein_kit.outbound.fetch import Outbound, OutboundRefused
+from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid, Settings
 from skein_kit.telemetry import logs
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
-    from skein_kit.outbound.fetch import Fetched
+    from skein_kit.outbound.fetch import JsonResponse
 
     class Provider(Protocol):
         """Somebody who says who people are."""
 
-        async def prove(self, token: str, nonce: str) -> Proof:
+        async def prove(self, token: str, nonce: str) -> ProviderIdentity:
             """Return whom the token is of, or raise IdentityRefused or ProviderUnavailable."""
 
 
@@ -82,7 +82,7 @@ class ProviderSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Proof:
+class ProviderIdentity:
     """Whom a provider says somebody is."""
 
     # "github", or the address of the issuer.
@@ -111,7 +111,7 @@ class Providers:
         issuers = dict(_issuer(text) for text in settings.oidc_providers.replace(",", " ").split())
         named = [settings.github_url, *(issuer for issuer, _ in issuers.values())]
         origins = [_origin(url) for url in named if url.startswith("https://")]
-        outbound = Outbound(allow=[*outbound_allow.replace(",", " ").split(), *origins])
+        outbound = SafeHttpClient(allow=[*outbound_allow.replace(",", " ").split(), *origins])
         providers: dict[str, Provider] = {
             name: Oidc(issuer, client_ids, outbound) for name, (issuer, client_ids) in issuers.items()
         }
@@ -125,7 +125,7 @@ class Providers:
         """Say whether a provider is called for each token that it shall vouch for."""
         return isinstance(self._providers.get(provider), GitHub)
 
-    async def prove(self, provider: str, token: str, nonce: str) -> Proof:
+    async def prove(self, provider: str, token: str, nonce: str) -> ProviderIdentity:
         """Return whom the token is of; raises ProviderNotFound, ProviderUnavailable or IdentityRefused."""
         found = self._providers.get(provider)
         if found is None:
@@ -138,7 +138,7 @@ class Providers:
 class GitHub:
     """GitHub's access tokens: only GitHub itself can say whose they are, and which app they were made for."""
 
-    def __init__(self, settings: ProviderSettings, outbound: Outbound) -> None:
+    def __init__(self, settings: ProviderSettings, outbound: SafeHttpClient) -> None:
         self._outbound = outbound
         self._url = settings.github_url.rstrip("/")
         # Two installations number their people alike.
@@ -146,14 +146,14 @@ class GitHub:
         self._client_id = settings.github_client_id
         self._secret = settings.github_client_secret
 
-    async def prove(self, token: str, nonce: str) -> Proof:
+    async def prove(self, token: str, nonce: str) -> ProviderIdentity:
         """GitHub's tokens hold no nonce: one that is given is not looked at."""
         user = await (self._user_of_our_app(token) if self._client_id else self._user_of_any_app(token))
         number, login = user.get("id"), user.get("login")
         if not isinstance(number, int) or isinstance(number, bool) or number <= 0 or not isinstance(login, str):
             raise _unavailable(self._provider, "user")
         name = user.get("name")
-        return Proof(
+        return ProviderIdentity(
             provider=self._provider,
             subject=str(number),
             login=login[:_MAX_TEXT],
@@ -168,7 +168,7 @@ class GitHub:
             fetched = await self._outbound.post_json(
                 url, {"access_token": token}, headers={**_GITHUB_HEADERS, "Authorization": f"Basic {credentials}"}
             )
-        except OutboundRefused as error:
+        except OutboundError as error:
             if error.status in (_HTTP_NOT_FOUND, _HTTP_UNPROCESSABLE):
                 raise IdentityRefused from None
             raise _unavailable(self._provider, str(error)) from None
@@ -182,7 +182,7 @@ class GitHub:
             fetched = await self._outbound.fetch_json(
                 f"{self._url}/user", headers={**_GITHUB_HEADERS, "Authorization": f"Bearer {token}"}
             )
-        except OutboundRefused as error:
+        except OutboundError as error:
             if error.status in _HTTP_REFUSED:
                 raise IdentityRefused from None
             raise _unavailable(self._provider, str(error)) from None
@@ -199,7 +199,7 @@ class Oidc:
         self,
         issuer: str,
         client_ids: frozenset[str],
-        outbound: Outbound,
+        outbound: SafeHttpClient,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -212,7 +212,7 @@ class Oidc:
         self._tried = float("-inf")
         self._fetching = asyncio.Lock()
 
-    async def prove(self, token: str, nonce: str) -> Proof:
+    async def prove(self, token: str, nonce: str) -> ProviderIdentity:
         header = _header(token)
         for key in await self._candidates(header.get("kid")):
             claims = _verified(token, key)
@@ -220,7 +220,7 @@ class Oidc:
                 return self._proof(claims, nonce)
         raise IdentityRefused
 
-    def _proof(self, claims: dict[str, Any], nonce: str) -> Proof:
+    def _proof(self, claims: dict[str, Any], nonce: str) -> ProviderIdentity:
         at = self._clock()
         subject = claims.get("sub")
         if (
@@ -237,7 +237,7 @@ class Oidc:
             raise IdentityRefused
         email = _email(claims)
         login = _text(claims, "preferred_username") or email or subject
-        return Proof(
+        return ProviderIdentity(
             provider=self._issuer, subject=subject, login=login, display_name=_text(claims, "name"), email=email
         )
 
@@ -274,7 +274,7 @@ class Oidc:
             keys = await self._outbound.fetch_json(await self._place_of_keys(), limit_bytes=_KEYS_LIMIT_BYTES)
             self._keys = _usable(keys.document)
             self._stale = self._clock() + _kept_seconds(keys)
-        except OutboundRefused as error:
+        except OutboundError as error:
             _unavailable(self._issuer, str(error))
         finally:
             self._tried = self._clock()
@@ -283,11 +283,11 @@ class Oidc:
         found = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         place = found.document.get("jwks_uri")
         if found.document.get("issuer") != self._issuer or not isinstance(place, str):
-            raise OutboundRefused("discovery")
+            raise OutboundError("discovery")
         return place
 
 
-def _kept_seconds(fetched: Fetched) -> float:
+def _kept_seconds(fetched: JsonResponse) -> float:
     least, most = _KEPT_SECONDS
     wanted = _USUALLY_KEPT_SECONDS if fetched.max_age is None else float(fetched.max_age)
     return min(max(wanted, least), most)

@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import convert as wire
-from skein_auth.errors import IdentityNotFound, IdentityTaken, LastWayIn
+from skein_auth.errors import IdentityNotFound, IdentityTaken, LastLoginMethod
 from skein_auth.queries import QUERIES
-from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.federation.providers import Proof
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.federation.providers import ProviderIdentity
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 # A call outlived the account that made it.
 _ACCOUNT_GONE = {"identities_account_fkey": CredentialInvalid}
 
 
-class _Late(Exception):
+class _AlreadyLinked(Exception):
     """Somebody else linked the identity meanwhile."""
 
 
@@ -39,12 +39,12 @@ class IdentityStore:
     Methods that take `once` do their work once for each request and return the first answer whenever it is repeated.
     """
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
-    async def find(self, proof: Proof) -> pb.Account | None:
+    async def find(self, proof: ProviderIdentity) -> pb.Account | None:
         """Return the account that the identity signs into, and keep what people call the identity now."""
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["find_identity"], provider=proof.provider, subject=proof.subject)
@@ -54,7 +54,7 @@ class IdentityStore:
                 await tx.execute(QUERIES["update_identity_login"], identity_id=row["identity_id"], login=proof.login)
         return wire.account(row)
 
-    async def create_account(self, proof: Proof) -> bool:
+    async def create_account(self, proof: ProviderIdentity) -> bool:
         """Make an account that the identity signs into; False when it signs into one meanwhile.
 
         The account has the proof's address, unless another account has it: then it has none.
@@ -64,11 +64,11 @@ class IdentityStore:
                 account_id = await _create_account(tx, proof)
                 _first(await self._link(tx, account_id, proof))
                 await self._audit.within(tx, "sign_up", account_id=account_id)
-        except _Late:
+        except _AlreadyLinked:
             return False
         return True
 
-    async def answered(self, once: Once) -> pb.LinkIdentityResponse | None:
+    async def answered(self, once: IdempotencyKey) -> pb.LinkIdentityResponse | None:
         """Return the first answer to a repeated request."""
         try:
             async with self._database.tenant(NO_TENANT) as tx:
@@ -77,9 +77,9 @@ class IdentityStore:
             return None
         return pb.LinkIdentityResponse.FromString(first)
 
-    async def link(self, account_id: UUID, proof: Proof, once: Once) -> pb.LinkIdentityResponse:
+    async def link(self, account_id: UUID, proof: ProviderIdentity, once: IdempotencyKey) -> pb.LinkIdentityResponse:
         """Let the identity sign into the account; one that does so already stays as it is."""
-        with refusing(_ACCOUNT_GONE):
+        with translate_constraint_errors(_ACCOUNT_GONE):
             async with self._database.tenant(NO_TENANT) as tx:
                 if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                     return pb.LinkIdentityResponse.FromString(first)
@@ -98,7 +98,7 @@ class IdentityStore:
                 await self._requests.answer(tx, NO_TENANT, once, response)
         return response
 
-    async def unlink(self, account_id: UUID, identity_id: UUID, once: Once) -> None:
+    async def unlink(self, account_id: UUID, identity_id: UUID, once: IdempotencyKey) -> None:
         async with self._database.tenant(NO_TENANT) as tx:
             if await self._requests.claim(tx, NO_TENANT, once, answer=pb.UnlinkIdentityResponse()) is not None:
                 return
@@ -106,14 +106,14 @@ class IdentityStore:
             if not await tx.execute(QUERIES["delete_identity"], identity_id=identity_id, account_id=account_id):
                 raise IdentityNotFound
             if not has_password and not await tx.value(QUERIES["count_identities"], account_id=account_id):
-                raise LastWayIn
+                raise LastLoginMethod
             await self._audit.within(tx, "identity_unlinked", account_id=account_id, target=f"identity:{identity_id}")
 
     async def list_identities(self, account_id: UUID) -> list[pb.Identity]:
         async with self._database.shared() as tx:
             return [wire.identity(row) for row in await tx.rows(QUERIES["list_identities"], account_id=account_id)]
 
-    async def _link(self, tx: Transaction, account_id: UUID, proof: Proof) -> pb.Identity | None:
+    async def _link(self, tx: Transaction, account_id: UUID, proof: ProviderIdentity) -> pb.Identity | None:
         """Return None when the identity signs into an account already, this one or another."""
         at = now()
         identity_id = new_id(at)
@@ -135,7 +135,7 @@ class IdentityStore:
 def _first(identity: pb.Identity | None) -> None:
     """Let nothing of the transaction last when the identity was linked meanwhile."""
     if identity is None:
-        raise _Late
+        raise _AlreadyLinked
 
 
 def _given(answer: bytes | None) -> bytes:
@@ -145,7 +145,7 @@ def _given(answer: bytes | None) -> bytes:
     return answer
 
 
-async def _create_account(tx: Transaction, proof: Proof) -> UUID:
+async def _create_account(tx: Transaction, proof: ProviderIdentity) -> UUID:
     at = now()
     account_id = new_id(at)
     for email in dict.fromkeys((proof.email or None, None)):

@@ -14,29 +14,29 @@ from uuid import UUID
 from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.accounts.model import normal_email
 from skein_auth.accounts.one_time_tokens import client_address
-from skein_auth.accounts.password_queue import Place
+from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.attempts.model import is_failure
-from skein_auth.attempts.subjects import from_source
+from skein_auth.attempts.subjects import subject_at_network
 from skein_auth.errors import SignInRefused, TooManyAttempts
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.errors import Overloaded, Refusal, TransactionConflict
+from skein_kit.errors import Overloaded, RpcError, TransactionConflict
 from skein_kit.ids import new_id, now
-from skein_kit.network.source_network import network_of
+from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
     from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.passwords import Passwords, Verdict
-    from skein_auth.accounts.store import AccountStore, Credentials
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns
+    from skein_auth.accounts.passwords import PasswordCheck, Passwords
+    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.second_factor.model import Totp
     from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Proof:
+class LoginAttempt:
     """What a caller shows to sign in."""
 
     # The address of the account, as it is looked up.
@@ -48,31 +48,31 @@ class Proof:
     source: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> QueueKey:
         """Return where its passwords stand in the queue."""
-        return Place.of_source(self.source) if self.device is None else Place.of_device(self.device)
+        return QueueKey.of_source(self.source) if self.device is None else QueueKey.of_device(self.device)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SigningIn:
+class PasswordLogin:
     """The way in with a password."""
 
     store: AccountStore
     passwords: Passwords
     totp: Totp
-    sign_ins: SignIns
+    sign_ins: AuthSessions
     devices: KnownDevices
-    attempts: Attempts
-    audit: Audit
+    attempts: AttemptLimiter
+    audit: AuditRecorder
 
     async def sign_in(self, request: pb.SignInRequest) -> tuple[pb.SignInTokens, pb.Account, str]:
         """Begin a sign-in; return its tokens, the account and a device token.
 
         Whatever is wrong is one answer; only the right password learns of a second factor.
         """
-        email, source = normal_email(request.email), network_of(client_address())
+        email, source = normal_email(request.email), source_network(client_address())
         found = await self.store.credentials_of(email)
-        proof = Proof(
+        proof = LoginAttempt(
             email=email,
             password=request.password,
             second_factor=request.second_factor,
@@ -81,9 +81,9 @@ class SigningIn:
         )
         try:
             account = await self._proved(found, proof)
-        except Refusal as refusal:
+        except RpcError as refusal:
             account_id = None if found is None else found.account_id
-            await record_refusal(self.attempts, self.audit, refusal, source, account_id)
+            await record_failed_login(self.attempts, self.audit, refusal, source, account_id)
             raise
         at = now()
         tokens = await self.sign_ins.begin_own(account.account_id, at=at)
@@ -113,7 +113,7 @@ class SigningIn:
             session.current = session.auth_session_id == str(who.sign_in_id)
         return found
 
-    async def _proved(self, found: Credentials | None, proof: Proof) -> Credentials:
+    async def _proved(self, found: LoginCredentials | None, proof: LoginAttempt) -> LoginCredentials:
         """Return the account whose password and second factor these are, within the limits on attempts."""
         async with AsyncExitStack() as attempt:
             if proof.device is not None:
@@ -126,7 +126,7 @@ class SigningIn:
                 proof = replace(proof, device=None)
             try:
                 await attempt.enter_async_context(
-                    self.attempts.failing(("sign_in", from_source(proof.email, proof.source)))
+                    self.attempts.failing(("sign_in", subject_at_network(proof.email, proof.source)))
                 )
             except TooManyAttempts as refusal:
                 return await self._with_both_factors(found, proof, refusal)
@@ -136,7 +136,7 @@ class SigningIn:
                     await self.totp.check(account.account_id, proof.second_factor)
             return account
 
-    async def _with_password(self, found: Credentials | None, proof: Proof) -> Credentials:
+    async def _with_password(self, found: LoginCredentials | None, proof: LoginAttempt) -> LoginCredentials:
         stored = None if found is None else found.password_hash
         verdict = await self.passwords.verify(stored, proof.password, proof.place)
         if found is None or stored is None or not (verdict.ok and found.active):
@@ -149,8 +149,8 @@ class SigningIn:
         return found
 
     async def _with_both_factors(
-        self, found: Credentials | None, proof: Proof, too_many: TooManyAttempts
-    ) -> Credentials:
+        self, found: LoginCredentials | None, proof: LoginAttempt, too_many: TooManyAttempts
+    ) -> LoginCredentials:
         """Return the account whose two factors these are, or raise `too_many`.
 
         The answer and the work are the same whichever factor is wrong, so neither can be guessed without the other.
@@ -170,7 +170,7 @@ class SigningIn:
         except (SignInRefused, TooManyAttempts):
             raise too_many from None
 
-    async def _still_as_proved(self, account: Credentials, tokens: pb.SignInTokens) -> None:
+    async def _still_as_proved(self, account: LoginCredentials, tokens: pb.SignInTokens) -> None:
         """End a sign-in that began while the account was locked, or its password changed, behind its back."""
         found = await self.store.credentials(account.account_id)
         if found is None or not found.active or found.revision != account.revision:
@@ -178,14 +178,19 @@ class SigningIn:
             raise TransactionConflict
 
 
-def _account_of(found: Credentials | None, verdict: Verdict) -> Credentials:
+def _account_of(found: LoginCredentials | None, verdict: PasswordCheck) -> LoginCredentials:
     if found is None or not verdict.ok:
         raise SignInRefused
     return found
 
 
-async def record_refusal(
-    attempts: Attempts, audit: Audit, refusal: Refusal, source: str, account_id: UUID | None, target: str = ""
+async def record_failed_login(
+    attempts: AttemptLimiter,
+    audit: AuditRecorder,
+    refusal: RpcError,
+    source: str,
+    account_id: UUID | None,
+    target: str = "",
 ) -> None:
     """Record a refused sign-in. Raises TooManyAttempts instead once a source was refused too often.
 

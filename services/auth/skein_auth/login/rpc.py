@@ -8,7 +8,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.rpc_group import Rpcs, id_before
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 
 
@@ -30,7 +30,7 @@ class SignInRpcs(Rpcs):
         self, request: pb.ListAuthSessionsRequest, context: Context
     ) -> pb.ListAuthSessionsResponse:
         who = caller(context)
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, who.account(), request))
         found = await self._parts.signing_in.list_sessions(who, before, size + 1)
         response = pb.ListAuthSessionsResponse(auth_sessions=found[:size])
@@ -46,5 +46,5 @@ class SignInRpcs(Rpcs):
             raise FieldInvalid(violations=[("auth_session_id", "or all_others is needed, and not both")])
         sign_in_id = UUID(request.auth_session_id) if request.auth_session_id else None
         return await self._parts.accounts.revoke_auth_session(
-            who.account(), sign_in_id, Once.of(who, request), but=who.sign_in_id
+            who.account(), sign_in_id, IdempotencyKey.of(who, request), but=who.sign_in_id
         )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.api_keys.grant_end import end_with_grants
+from skein_auth.api_keys.grant_end import revoke_keys_of_ended_grants
 from skein_auth.api_keys.quota import count_api_keys
 from skein_auth.queries import QUERIES
 from skein_kit import canary
 from skein_kit.database import tenant_purge
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import Requests
-from skein_kit.ids import first_id
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.ids import min_id_at
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
 
 DEFAULT_PURGE = 1000
@@ -51,17 +51,23 @@ _PURGES = {
 log = logs.get("auth")
 
 
-class UpkeepStore:
+class MaintenanceStore:
     """Removes what nobody needs any more."""
 
     def __init__(
-        self, database: Database, audit: Audit, *, audit_days: int, client_unused_days: int, sweep_seconds: float
+        self,
+        database: Database,
+        audit: AuditRecorder,
+        *,
+        audit_days: int,
+        client_unused_days: int,
+        sweep_seconds: float,
     ) -> None:
         self._database = database
         self._audit = audit
         self._audit_kept = timedelta(days=audit_days)
         self._clients_kept = timedelta(days=client_unused_days)
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
         self._sweep = timedelta(seconds=sweep_seconds)
         # When this replica last looked after what belongs to no tenant.
         self._swept: datetime | None = None
@@ -86,7 +92,7 @@ class UpkeepStore:
                 target = f"api_key:{row['api_key_id']}"
                 await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
             await tx.execute(QUERIES["disable_service_accounts_of_purged_agents"], tenant_id=tenant_id, at=at)
-            await end_with_grants(tx, tenant_id, at, self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             await count_api_keys(tx, tenant_id, at)
             if tenant_id in canary.TENANTS:
                 deleted += await tx.execute(
@@ -118,7 +124,7 @@ class UpkeepStore:
         events = await tx.execute(
             QUERIES["delete_expired_audit_events"],
             tenant_id=tenant_id,
-            before=first_id(at - (_CANARY_KEPT if tenant_id in canary.TENANTS else self._audit_kept)),
+            before=min_id_at(at - (_CANARY_KEPT if tenant_id in canary.TENANTS else self._audit_kept)),
             size=_AT_ONCE,
         )
         return sign_ins + events + await self._requests.delete_expired(tx, tenant_id, at)

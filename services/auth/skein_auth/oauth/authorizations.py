@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import SignIn
-from skein_auth.encryption import SealBroken
+from skein_auth.auth_sessions.model import AuthSession
+from skein_auth.encryption import DecryptionError
 from skein_auth.errors import InvalidRequest, InvalidScope, InvalidTarget, TenantNotFound
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
 from skein_auth.oauth_clients.registry import address
-from skein_kit.calls.call import current
+from skein_kit.calls.call import current_call
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import TenantMissing
-from skein_kit.identity.permissions import ROLES, TENANT_PERMISSIONS
+from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.auth.v1 import oauth_pb2 as pb
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns
-    from skein_auth.auth_sessions.store import GrantStore
-    from skein_auth.encryption import Sealer
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.auth_sessions.store import AuthSessionStore
+    from skein_auth.encryption import SecretCipher
     from skein_auth.oauth_clients.model import Client
-    from skein_auth.oauth_clients.registry import Applications
+    from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessTokens
-    from skein_auth.tenancy.tenants import Tenants
+    from skein_auth.tenancy.tenants import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
 HANDLE_LIFETIME = timedelta(minutes=10)
@@ -46,7 +46,7 @@ _SEAL = "authorization request"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class AuthorizationRequest:
     """A request that was found good: what the person is asked, and what is needed to answer."""
 
     client_id: str
@@ -63,16 +63,16 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class AuthorizationPrompt:
     """What to ask a person."""
 
     handle: str
     client: Client
-    asked: Asked
+    asked: AuthorizationRequest
     prompt: str
 
 
-class RequestFault(Exception):
+class AuthorizationError(Exception):
     """The request is at fault, and its redirect can be trusted; names one of OAuth's errors and says what is wrong."""
 
     def __init__(self, error: str, description: str) -> None:
@@ -87,13 +87,13 @@ class Authorizations:
     def __init__(
         self,
         *,
-        applications: Applications,
-        store: GrantStore,
-        sign_ins: SignIns,
+        applications: ClientRegistry,
+        store: AuthSessionStore,
+        sign_ins: AuthSessions,
         tokens: AccessTokens,
-        tenants: Tenants,
-        sealer: Sealer,
-        audit: Audit,
+        tenants: TenantDirectory,
+        sealer: SecretCipher,
+        audit: AuditRecorder,
     ) -> None:
         self._applications = applications
         self._store = store
@@ -103,7 +103,7 @@ class Authorizations:
         self._sealer = sealer
         self._audit = audit
 
-    async def ask(self, request: pb.CreateAuthorizationRequest) -> Question | str:
+    async def ask(self, request: pb.CreateAuthorizationRequest) -> AuthorizationPrompt | str:
         """Return what to ask the person, or where to send the browser with an error.
 
         Raises ClientUnknown and InvalidRequest when there is nowhere to send it.
@@ -114,11 +114,11 @@ class Authorizations:
             raise InvalidRequest(violations=[("redirect_uri", "is not one that the application registered")])
         try:
             asked = self._asked(request, client, redirect_uri)
-        except RequestFault as fault:
+        except AuthorizationError as fault:
             facts = {"error": fault.error, "error_description": fault.description, "state": request.state}
             return self._redirect(redirect_uri, facts)
         handle = self._sealer.seal(json.dumps(asdict(asked)).encode(), name=_SEAL)
-        return Question(
+        return AuthorizationPrompt(
             handle=base64.urlsafe_b64encode(handle).decode(), client=client, asked=asked, prompt=request.prompt
         )
 
@@ -171,7 +171,7 @@ class Authorizations:
         tenant_id: UUID | None,
         at: datetime,
         nonce: str = "",
-    ) -> SignIn | None:
+    ) -> AuthSession | None:
         """Return the sign-in that an application gets: what it asked, what was granted and what the role allows.
 
         Without a permission in it, it belongs to no tenant. None: nothing is left. Raises TenantNotFound.
@@ -184,12 +184,12 @@ class Authorizations:
             standing = await self._tenants.standing(tenant_id, caller.account())
             if not standing.open or not standing.role:
                 raise TenantNotFound
-            permissions &= ROLES[standing.role]
+            permissions &= ROLE_PERMISSIONS[standing.role]
             scopes |= permissions
         if not scopes:
             return None
         live = None if caller.sign_in_id is None else await self._sign_ins.standing(NO_TENANT, caller.sign_in_id)
-        return SignIn(
+        return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
             sign_in_id=self._sign_ins.chance.id(at),
             account_id=caller.account(),
@@ -202,29 +202,31 @@ class Authorizations:
             expire_time=at,
         )
 
-    def _asked(self, request: pb.CreateAuthorizationRequest, client: Client, redirect_uri: str) -> Asked:
-        """Raise RequestFault for a request that cannot be granted."""
+    def _asked(self, request: pb.CreateAuthorizationRequest, client: Client, redirect_uri: str) -> AuthorizationRequest:
+        """Raise AuthorizationError for a request that cannot be granted."""
         if request.response_type != "code":
-            raise RequestFault("unsupported_response_type", "The response_type must be code.")
+            raise AuthorizationError("unsupported_response_type", "The response_type must be code.")
         if clients.AUTHORIZATION_CODE not in client.grant_types:
-            raise RequestFault("unauthorized_client", "The client did not register for authorization codes.")
+            raise AuthorizationError("unauthorized_client", "The client did not register for authorization codes.")
         if request.response_mode not in {"", "query"}:
-            raise RequestFault("invalid_request", "The response_mode must be query.")
+            raise AuthorizationError("invalid_request", "The response_mode must be query.")
         if request.code_challenge_method != "S256" or not grants.is_challenge(request.code_challenge):
-            raise RequestFault("invalid_request", "PKCE is needed: code_challenge with code_challenge_method=S256.")
+            raise AuthorizationError(
+                "invalid_request", "PKCE is needed: code_challenge with code_challenge_method=S256."
+            )
         prompts = frozenset(request.prompt.split())
         if "none" in prompts:
-            raise RequestFault("interaction_required", "The person is always asked.")
+            raise AuthorizationError("interaction_required", "The person is always asked.")
         if not prompts <= {"login", "consent", "select_account"}:
-            raise RequestFault("invalid_request", "The prompt must be login, consent or select_account.")
+            raise AuthorizationError("invalid_request", "The prompt must be login, consent or select_account.")
         try:
             scopes = client.scopes(request.scope)
-            resources = targets(self._tokens, request.resources)
+            resources = requested_resources(self._tokens, request.resources)
         except InvalidScope as refusal:
-            raise RequestFault("invalid_scope", refusal.message) from None
+            raise AuthorizationError("invalid_scope", refusal.message) from None
         except InvalidTarget as refusal:
-            raise RequestFault("invalid_target", refusal.message) from None
-        return Asked(
+            raise AuthorizationError("invalid_target", refusal.message) from None
+        return AuthorizationRequest(
             client_id=client.client_id,
             redirect_uri=redirect_uri,
             given_redirect_uri=request.redirect_uri,
@@ -236,11 +238,11 @@ class Authorizations:
             expire_time=int((now() + HANDLE_LIFETIME).timestamp()),
         )
 
-    def _opened(self, handle: str, at: datetime) -> Asked:
+    def _opened(self, handle: str, at: datetime) -> AuthorizationRequest:
         try:
             sealed = base64.b64decode(handle, altchars=b"-_", validate=True)
-            asked = Asked(**json.loads(self._sealer.open(sealed, name=_SEAL)))
-        except (binascii.Error, ValueError, SealBroken):
+            asked = AuthorizationRequest(**json.loads(self._sealer.open(sealed, name=_SEAL)))
+        except (binascii.Error, ValueError, DecryptionError):
             raise InvalidRequest from None
         if at >= datetime.fromtimestamp(asked.expire_time, UTC):
             raise InvalidRequest
@@ -251,7 +253,7 @@ class Authorizations:
         return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**named, 'iss': self._tokens.issuer()})}"
 
 
-def targets(tokens: AccessTokens, asked: Sequence[str]) -> tuple[str, ...]:
+def requested_resources(tokens: AccessTokens, asked: Sequence[str]) -> tuple[str, ...]:
     """Return the resources asked for, each once, or the API; raise InvalidTarget for one that is not known."""
     known = tokens.resources()
     # An origin may be written with a slash at its end.
@@ -266,5 +268,5 @@ _ORIGIN_SLASHES = 3
 
 def user_agent() -> str:
     """Return what made the call at hand."""
-    call = current()
+    call = current_call()
     return "" if call is None else call.user_agent

@@ -15,12 +15,12 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
-    from skein_auth.auth_sessions.auth_sessions import SignInStanding
-    from skein_auth.oauth.authorizations import Question
-    from skein_auth.oauth.device_store import Shown
-    from skein_auth.oauth.token_endpoint import Given, Worth
+    from skein_auth.auth_sessions.auth_sessions import AuthSessionState
+    from skein_auth.oauth.authorizations import AuthorizationPrompt
+    from skein_auth.oauth.device_store import PendingDevice
+    from skein_auth.oauth.token_endpoint import TokenIntrospection, TokenResponse
     from skein_auth.oauth_clients.model import Client
-    from skein_kit.identity.bearer_token import Token
+    from skein_kit.identity.bearer_token import BearerToken
     from skein_kit.identity.identity_token import Caller
 
 
@@ -40,12 +40,12 @@ def client(found: Client) -> pb.Client:
         contacts=found.contacts,
         software_id=found.software_id,
         software_version=found.software_version,
-        create_time=well_known_types.time(found.create_time),
-        secret_expire_time=well_known_types.time(found.secret_expire_time),
+        create_time=well_known_types.to_timestamp(found.create_time),
+        secret_expire_time=well_known_types.to_timestamp(found.secret_expire_time),
     )
 
 
-def registered(found: Client, secret: Token | None, manages: Token) -> pb.RegisterClientResponse:
+def registered(found: Client, secret: BearerToken | None, manages: BearerToken) -> pb.RegisterClientResponse:
     return pb.RegisterClientResponse(
         client=client(found),
         client_secret="" if secret is None else secret.text(),
@@ -53,7 +53,7 @@ def registered(found: Client, secret: Token | None, manages: Token) -> pb.Regist
     )
 
 
-def authorization(found: Question | str) -> pb.CreateAuthorizationResponse:
+def authorization(found: AuthorizationPrompt | str) -> pb.CreateAuthorizationResponse:
     if isinstance(found, str):
         return pb.CreateAuthorizationResponse(redirect_url=found)
     host, origin = clients.redirect_place(found.asked.redirect_uri)
@@ -67,13 +67,13 @@ def authorization(found: Question | str) -> pb.CreateAuthorizationResponse:
             redirect_origin=origin,
             scopes=found.asked.scopes,
             resources=found.asked.resources,
-            expire_time=well_known_types.time(datetime.fromtimestamp(found.asked.expire_time, UTC)),
+            expire_time=well_known_types.to_timestamp(datetime.fromtimestamp(found.asked.expire_time, UTC)),
             prompt=found.prompt,
         )
     )
 
 
-def given(found: Given) -> pb.ExchangeTokenResponse:
+def given(found: TokenResponse) -> pb.ExchangeTokenResponse:
     return pb.ExchangeTokenResponse(
         access_token=found.access_token,
         token_type="Bearer",  # noqa: S106 - its name in OAuth.
@@ -84,7 +84,7 @@ def given(found: Given) -> pb.ExchangeTokenResponse:
     )
 
 
-def device_codes(token: Token, user_code: str, lifetime: timedelta) -> pb.StartDeviceAuthorizationResponse:
+def device_codes(token: BearerToken, user_code: str, lifetime: timedelta) -> pb.StartDeviceAuthorizationResponse:
     return pb.StartDeviceAuthorizationResponse(
         device_code=token.text(),
         user_code=user_code,
@@ -93,17 +93,17 @@ def device_codes(token: Token, user_code: str, lifetime: timedelta) -> pb.StartD
     )
 
 
-def device(shown: Shown) -> pb.GetDeviceAuthorizationResponse:
+def device(shown: PendingDevice) -> pb.GetDeviceAuthorizationResponse:
     return pb.GetDeviceAuthorizationResponse(
         client_id=shown.device.client_id,
         client_name=shown.client_name or shown.device.client_id,
         client_uri=shown.client_uri,
         scopes=sorted(shown.device.scopes),
-        expire_time=well_known_types.time(shown.device.expire_time),
+        expire_time=well_known_types.to_timestamp(shown.device.expire_time),
     )
 
 
-def worth(found: Worth | None, issuer: str) -> pb.IntrospectTokenResponse:
+def worth(found: TokenIntrospection | None, issuer: str) -> pb.IntrospectTokenResponse:
     """Say what a token is worth; of None nothing but that it is not active."""
     if found is None:
         return pb.IntrospectTokenResponse(active=False)
@@ -112,8 +112,8 @@ def worth(found: Worth | None, issuer: str) -> pb.IntrospectTokenResponse:
         scope=" ".join(sorted(found.scopes)),
         client_id=found.client_id,
         token_type=found.kind,
-        expire_time=well_known_types.time(found.expire_time),
-        issue_time=well_known_types.time(found.issue_time),
+        expire_time=well_known_types.to_timestamp(found.expire_time),
+        issue_time=well_known_types.to_timestamp(found.issue_time),
         subject=found.subject,
         audiences=found.audiences,
         issuer=issuer,
@@ -122,7 +122,7 @@ def worth(found: Worth | None, issuer: str) -> pb.IntrospectTokenResponse:
     )
 
 
-def user(standing: SignInStanding, scopes: frozenset[str]) -> pb.GetUserInfoResponse:
+def user(standing: AuthSessionState, scopes: frozenset[str]) -> pb.GetUserInfoResponse:
     knows_email = "email" in scopes and bool(standing.email)
     return pb.GetUserInfoResponse(
         subject=str(standing.account_id),

@@ -7,15 +7,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import Fault
+from skein_auth.auth_sessions.model import GrantError
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
 from skein_auth.oauth import device_model
-from skein_auth.oauth.authorizations import targets, user_agent
-from skein_auth.oauth.device_model import DEVICE_PREFIX, Device, DeviceState
+from skein_auth.oauth.authorizations import requested_resources, user_agent
+from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.registry import address
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.auth.v1 import oauth_pb2 as pb
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns
-    from skein_auth.auth_sessions.model import SignIn, Step
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.auth_sessions.model import AuthSession, GrantResult
     from skein_auth.oauth.authorizations import Authorizations
-    from skein_auth.oauth.device_store import DeviceStore, Shown
+    from skein_auth.oauth.device_store import DeviceStore, PendingDevice
     from skein_auth.oauth_clients.model import Client
-    from skein_auth.oauth_clients.registry import Applications
+    from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessTokens
     from skein_kit.identity.identity_token import Caller
 
@@ -48,24 +48,24 @@ def user_code() -> str:
     return "".join(secrets.choice(LETTERS) for _ in range(_LENGTH))
 
 
-def typed(text: str) -> str:
+def normalize_user_code(text: str) -> str:
     """Return the letters of a code as a person types it, in any case and with anything between them."""
     return "".join(letter for letter in text.upper() if letter.isalnum())
 
 
-class Devices:
+class DeviceFlow:
     """Devices that wait for a person."""
 
     def __init__(
         self,
         *,
         store: DeviceStore,
-        applications: Applications,
+        applications: ClientRegistry,
         authorizations: Authorizations,
-        sign_ins: SignIns,
+        sign_ins: AuthSessions,
         tokens: AccessTokens,
-        attempts: Attempts,
-        audit: Audit,
+        attempts: AttemptLimiter,
+        audit: AuditRecorder,
         lifetime: timedelta,
     ) -> None:
         self._store = store
@@ -77,20 +77,20 @@ class Devices:
         self._audit = audit
         self.lifetime = lifetime
 
-    async def start(self, request: pb.StartDeviceAuthorizationRequest) -> tuple[Token, str]:
+    async def start(self, request: pb.StartDeviceAuthorizationRequest) -> tuple[BearerToken, str]:
         """Give a device the code that it keeps and the one that it shows."""
         if clients.is_document(request.client.client_id):
             await self._applications.current(request.client.client_id)
         client = await self._applications.authenticated(request.client)
         client.must_use(clients.DEVICE_CODE)
         scopes = client.scopes(request.scope)
-        resources = targets(self._tokens, request.resources)
+        resources = requested_resources(self._tokens, request.resources)
         # A client that proved itself does not wait for strangers of the same address.
-        is_public = client.token_endpoint_auth_method == clients.PUBLIC
+        is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
         await self._attempts.charge("device_start", address() if is_public else f"client {client.client_id}")
         at = now()
-        token = Token.made(DEVICE_PREFIX, NO_TENANT, self._sign_ins.chance.id(at), self._sign_ins.chance.secret())
-        device = Device(
+        token = BearerToken.made(DEVICE_PREFIX, NO_TENANT, self._sign_ins.chance.id(at), self._sign_ins.chance.secret())
+        device = DeviceAuthorization(
             device_code_id=token.token_id,
             secret_hash=token.secret_hash(),
             client_id=client.client_id,
@@ -107,10 +107,10 @@ class Devices:
         message = "no letters are left for another device"
         raise LookupError(message)
 
-    async def find(self, caller: Caller, code: str) -> Shown:
+    async def find(self, caller: Caller, code: str) -> PendingDevice:
         """Return the device that waits with this code. Raises DeviceCodeNotFound; guessing is limited."""
         async with self._attempts.failing(("user_code", str(caller.account()))):
-            shown = await self._store.shown(typed(code))
+            shown = await self._store.shown(normalize_user_code(code))
             if shown is None or not shown.device.waits(now()):
                 raise DeviceCodeNotFound
         return shown
@@ -135,7 +135,7 @@ class Devices:
         )
         if sign_in is None:
             raise AccessDenied
-        waiting = grants.until(sign_in, device.expire_time)
+        waiting = grants.with_expire_time(sign_in, device.expire_time)
         if not await self._store.approve(device, waiting, at, address=address(), user_agent=user_agent()):
             raise DeviceCodeNotFound
         await self._audit.record(
@@ -148,17 +148,17 @@ class Devices:
 
     async def redeem(
         self, client: Client, code: str, resources: Sequence[str], at: datetime
-    ) -> tuple[Step, SignIn | None]:
+    ) -> tuple[GrantResult, AuthSession | None]:
         """Let a device ask for its answer."""
-        presented = Token.read(DEVICE_PREFIX, code)
+        presented = BearerToken.read(DEVICE_PREFIX, code)
         if presented is None:
-            return grants.Step(fault=Fault.INVALID), None
+            return grants.GrantResult(fault=GrantError.INVALID), None
         refreshes = clients.REFRESH_TOKEN in client.grant_types
         now_ = self._sign_ins.now(at)
         return await self._store.poll(
             presented,
             lambda device: device_model.poll(device, presented, client.client_id, resources, at, now_.terms.grace),
-            lambda sign_in, live_token: device_model.let_in(
+            lambda sign_in, live_token: device_model.issue_device_tokens(
                 sign_in, live_token, presented, resources, now_, refreshes=refreshes
             ),
             at,

@@ -8,12 +8,20 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_auth.auth_sessions.model import Fault, Issue, Now, RefreshToken, SignIn, Step, first
+from skein_auth.auth_sessions.model import (
+    AuthSession,
+    GrantError,
+    GrantResult,
+    IssuedTokens,
+    RefreshToken,
+    StepContext,
+    issue_first_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_kit.identity.bearer_token import Token
+    from skein_kit.identity.bearer_token import BearerToken
 
 DEVICE_PREFIX = "skein_dev_"
 # What a device that polls too fast has to wait longer.
@@ -30,7 +38,7 @@ class DeviceState(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Device:
+class DeviceAuthorization:
     """A device that waits for a person's answer."""
 
     device_code_id: UUID
@@ -53,64 +61,69 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Poll:
+class PollResult:
     """What comes of a device's asking: the device as it is from now on, and a fault, or None when it is let in."""
 
-    device: Device
-    fault: Fault | None
+    device: DeviceAuthorization
+    fault: GrantError | None
 
 
 def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
-    device: Device | None, presented: Token, client_id: str, resources: Sequence[str], at: datetime, grace: timedelta
-) -> Poll | Fault:
+    device: DeviceAuthorization | None,
+    presented: BearerToken,
+    client_id: str,
+    resources: Sequence[str],
+    at: datetime,
+    grace: timedelta,
+) -> PollResult | GrantError:
     """Let a device ask for its answer. Asking too fast makes it wait longer.
 
     An approval is redeemed once. A device that did not read the answer may ask again within `grace` of that.
     """
     if device is None or not presented.proves(device.secret_hash) or device.client_id != client_id:
-        return Fault.INVALID
+        return GrantError.INVALID
     if not set(resources) <= set(device.resources):
-        return Fault.TARGET
+        return GrantError.TARGET
     asked = replace(device, poll_time=at)
     if device.state is DeviceState.USED:
         in_grace = device.poll_time is not None and at < device.poll_time + grace
-        return Poll(device=device, fault=None if in_grace else Fault.REUSED)
+        return PollResult(device=device, fault=None if in_grace else GrantError.REUSED)
     if at >= device.expire_time:
-        return Poll(device=device, fault=Fault.EXPIRED)
+        return PollResult(device=device, fault=GrantError.EXPIRED)
     if device.state is DeviceState.DENIED:
-        return Poll(device=asked, fault=Fault.DENIED)
+        return PollResult(device=asked, fault=GrantError.DENIED)
     if device.poll_time is not None and at < device.poll_time + device.interval:
-        return Poll(device=replace(asked, interval=device.interval + SLOWER), fault=Fault.SLOW_DOWN)
+        return PollResult(device=replace(asked, interval=device.interval + SLOWER), fault=GrantError.SLOW_DOWN)
     if device.state is DeviceState.PENDING:
-        return Poll(device=asked, fault=Fault.PENDING)
-    return Poll(device=replace(asked, state=DeviceState.USED), fault=None)
+        return PollResult(device=asked, fault=GrantError.PENDING)
+    return PollResult(device=replace(asked, state=DeviceState.USED), fault=None)
 
 
-def let_in(
-    sign_in: SignIn,
+def issue_device_tokens(
+    sign_in: AuthSession,
     live_token: RefreshToken | None,
-    presented: Token,
+    presented: BearerToken,
     resources: Sequence[str],
-    now: Now,
+    now: StepContext,
     *,
     refreshes: bool,
-) -> Step:
+) -> GrantResult:
     """Give a device its first tokens once its approval is redeemed, and in the grace after that the same again.
 
     `live_token` is the sign-in's live refresh token. A device that renewed its first one has read the answer: it gets
     no tokens for the code any more, and keeps the grant.
     """
     if not sign_in.lives(now.at):
-        return Step(fault=Fault.INVALID)
+        return GrantResult(fault=GrantError.INVALID)
     granted = tuple(resources) or sign_in.resources
     if live_token is None:
         token = now.successors.next(presented, sign_in.tenant_id, now.chance.id(now.at)) if refreshes else None
-        return first(sign_in, now, granted, token)
+        return issue_first_tokens(sign_in, now, granted, token)
     again = now.successors.again(presented, sign_in.tenant_id, live_token)
     if again is None:
-        return Step(fault=Fault.INVALID)
-    return Step(
-        issue=Issue(
+        return GrantResult(fault=GrantError.INVALID)
+    return GrantResult(
+        issue=IssuedTokens(
             sign_in=sign_in,
             scopes=sign_in.scopes,
             resources=granted,

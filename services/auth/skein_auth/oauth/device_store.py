@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.auth_sessions.model import Fault, RefreshToken, SignIn, Step, reused
-from skein_auth.auth_sessions.store import apply, create_sign_in, live_refresh_token, locked_sign_in
-from skein_auth.oauth.device_model import Device, DeviceState, Poll
+from skein_auth.auth_sessions.model import AuthSession, GrantError, GrantResult, RefreshToken, revoke_for_reuse
+from skein_auth.auth_sessions.store import apply_changes, create_sign_in, live_refresh_token, lock_session
+from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState, PollResult
 from skein_auth.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database
-    from skein_kit.identity.bearer_token import Token
+    from skein_kit.identity.bearer_token import BearerToken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
+class PendingDevice:
     """A device, and what its client calls itself."""
 
-    device: Device
+    device: DeviceAuthorization
     client_name: str
     client_uri: str
 
@@ -36,7 +36,7 @@ class DeviceStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def start(self, device: Device, user_code: str, at: datetime) -> bool:
+    async def start(self, device: DeviceAuthorization, user_code: str, at: datetime) -> bool:
         """Keep a new device; False when another one shows the same letters."""
         async with self._database.shared() as tx:
             return bool(
@@ -54,16 +54,22 @@ class DeviceStore:
                 )
             )
 
-    async def shown(self, user_code: str) -> Shown | None:
+    async def shown(self, user_code: str) -> PendingDevice | None:
         """Return the device that shows these letters, whatever became of it."""
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["get_device_code"], user_code=user_code)
         if row is None:
             return None
-        return Shown(device=_device(row), client_name=row["client_name"], client_uri=row["client_uri"])
+        return PendingDevice(device=_device(row), client_name=row["client_name"], client_uri=row["client_uri"])
 
     async def approve(
-        self, device: Device, sign_in: SignIn, at: datetime, *, address: str = "", user_agent: str = ""
+        self,
+        device: DeviceAuthorization,
+        sign_in: AuthSession,
+        at: datetime,
+        *,
+        address: str = "",
+        user_agent: str = "",
     ) -> bool:
         """Record a yes and the grant that it makes; False when somebody answered before, or it is too late."""
         async with self._database.tenant(sign_in.tenant_id) as tx:
@@ -80,7 +86,7 @@ class DeviceStore:
             await create_sign_in(tx, sign_in, address=address, user_agent=user_agent)
         return True
 
-    async def deny(self, device: Device, at: datetime) -> bool:
+    async def deny(self, device: DeviceAuthorization, at: datetime) -> bool:
         """Record a no; False when somebody answered before, or it is too late."""
         async with self._database.shared() as tx:
             return bool(
@@ -96,11 +102,11 @@ class DeviceStore:
 
     async def poll(
         self,
-        presented: Token,
-        ask: Callable[[Device | None], Poll | Fault],
-        let_in: Callable[[SignIn, RefreshToken | None], Step],
+        presented: BearerToken,
+        ask: Callable[[DeviceAuthorization | None], PollResult | GrantError],
+        let_in: Callable[[AuthSession, RefreshToken | None], GrantResult],
         at: datetime,
-    ) -> tuple[Step, SignIn | None]:
+    ) -> tuple[GrantResult, AuthSession | None]:
         """Let a device ask; the first one to ask after a yes is let in. Return the sign-in that the answer made, too.
 
         A caller that asks after the grace has the code from somewhere: what it gave is revoked.
@@ -108,8 +114,8 @@ class DeviceStore:
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["lock_device_code"], device_code_id=presented.token_id)
             asked = ask(None if row is None else _device(row))
-            if isinstance(asked, Fault):
-                return Step(fault=asked), None
+            if isinstance(asked, GrantError):
+                return GrantResult(fault=asked), None
             device = asked.device
             await tx.execute(
                 QUERIES["poll_device_code"],
@@ -118,25 +124,25 @@ class DeviceStore:
                 interval_seconds=int(device.interval.total_seconds()),
                 state=device.state.value,
             )
-        if asked.fault not in {None, Fault.REUSED}:
-            return Step(fault=asked.fault), None
+        if asked.fault not in {None, GrantError.REUSED}:
+            return GrantResult(fault=asked.fault), None
         if device.approved_tenant_id is None or device.approved_sign_in_id is None:
             message = "an approved device has a sign-in"
             raise LookupError(message)
         async with self._database.tenant(device.approved_tenant_id) as tx:
-            sign_in = await locked_sign_in(tx, device.approved_tenant_id, device.approved_sign_in_id)
+            sign_in = await lock_session(tx, device.approved_tenant_id, device.approved_sign_in_id)
             if sign_in is None:
-                return Step(fault=Fault.INVALID), None
+                return GrantResult(fault=GrantError.INVALID), None
             if asked.fault:
-                step = reused(sign_in, at, "device_code_reused")
+                step = revoke_for_reuse(sign_in, at, "device_code_reused")
             else:
                 step = let_in(sign_in, await live_refresh_token(tx, sign_in))
-            await apply(tx, sign_in, step.changes)
+            await apply_changes(tx, sign_in, step.changes)
         return step, sign_in
 
 
-def _device(row: asyncpg.Record) -> Device:
-    return Device(
+def _device(row: asyncpg.Record) -> DeviceAuthorization:
+    return DeviceAuthorization(
         device_code_id=row["device_code_id"],
         secret_hash=row["secret_hash"],
         client_id=row["client_id"],

@@ -8,10 +8,10 @@ from skein.auth.v1 import oauth_pb2 as pb
 from skein.auth.v1 import oauth_pb2_grpc as rpc
 from skein_auth.errors import InvalidClient
 from skein_auth.oauth import convert as wire
-from skein_auth.oauth_clients.model import KNOWN_SCOPES, PUBLIC
+from skein_auth.oauth_clients.model import AUTH_METHOD_NONE, KNOWN_SCOPES
 from skein_auth.rpc_group import Rpcs
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 
 
@@ -19,7 +19,7 @@ class ClientRpcs(Rpcs):
     """What the operator does about applications."""
 
     async def ImportClient(self, request: pb.ImportClientRequest, context: Context) -> pb.ImportClientResponse:
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         return await self._parts.oauth.applications.take_over(request.client, request.secret_hash, once)
 
 
@@ -95,7 +95,7 @@ class OAuthServicer(Rpcs, rpc.OAuthServiceServicer):
             who = wire.may_introspect(identity.caller)
         else:
             client = await self._parts.oauth.applications.authenticated(request.client)
-            if client.token_endpoint_auth_method == PUBLIC:
+            if client.token_endpoint_auth_method == AUTH_METHOD_NONE:
                 raise InvalidClient
         worth = await self._parts.oauth.endpoint.introspect(client, who, request.token)
         return wire.worth(worth, self._parts.access_tokens.issuer())

@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from skein_auth.auth_sessions.store import GrantStore
-from skein_auth.exchange.refusal_cache import RefusalCache
+from skein_auth.auth_sessions.store import AuthSessionStore
+from skein_auth.exchange.refusal_cache import RejectedCredentialCache
 from skein_auth.oauth.authorizations import Authorizations
-from skein_auth.oauth.device_authorization import Devices
+from skein_auth.oauth.device_authorization import DeviceFlow
 from skein_auth.oauth.device_store import DeviceStore
 from skein_auth.oauth.token_endpoint import TokenEndpoint
-from skein_auth.oauth_clients.registry import Applications
+from skein_auth.oauth_clients.registry import ClientRegistry
 from skein_auth.oauth_clients.store import ClientStore
 from skein_kit.settings import SettingInvalid
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from skein_auth.accounts.passwords import Passwords
     from skein_auth.api_keys.credential_lookup import CredentialLookup
     from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns
-    from skein_auth.encryption import Sealer
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.encryption import SecretCipher
     from skein_auth.settings import AuthSettings
     from skein_auth.signing.access_tokens import AccessTokens
-    from skein_auth.tenancy.tenants import Tenants
+    from skein_auth.tenancy.tenants import TenantDirectory
     from skein_kit.database.transactions import Database
-    from skein_kit.outbound.fetch import Outbound
+    from skein_kit.outbound.fetch import SafeHttpClient
 
 _REGISTRATION = ("open", "token", "closed")
 _LEAST_TOKEN = 32
@@ -51,34 +51,34 @@ class Ingredients:
 
     settings: AuthSettings
     database: Database
-    outbound: Outbound
-    sealer: Sealer
-    sign_ins: SignIns
+    outbound: SafeHttpClient
+    sealer: SecretCipher
+    sign_ins: AuthSessions
     tokens: AccessTokens
-    tenants: Tenants
+    tenants: TenantDirectory
     keys: ApiKeyStore
     passwords: Passwords
     # Of callers that have proved nothing.
     lookup: CredentialLookup
-    attempts: Attempts
-    audit: Audit
+    attempts: AttemptLimiter
+    audit: AuditRecorder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OAuth:
     """What the RPCs of OAuthService draw from."""
 
-    applications: Applications
+    applications: ClientRegistry
     authorizations: Authorizations
-    devices: Devices
+    devices: DeviceFlow
     endpoint: TokenEndpoint
 
     @classmethod
     def of(cls, parts: Ingredients) -> OAuth:
         """Put it together. Raises SettingInvalid."""
-        check(parts.settings)
-        store = GrantStore(parts.database)
-        applications = Applications(
+        check_oauth_settings(parts.settings)
+        store = AuthSessionStore(parts.database)
+        applications = ClientRegistry(
             ClientStore(parts.database),
             parts.outbound,
             parts.settings,
@@ -95,7 +95,7 @@ class OAuth:
             sealer=parts.sealer,
             audit=parts.audit,
         )
-        devices = Devices(
+        devices = DeviceFlow(
             store=DeviceStore(parts.database),
             applications=applications,
             authorizations=authorizations,
@@ -113,7 +113,7 @@ class OAuth:
             devices=devices,
             keys=parts.keys,
             lookup=parts.lookup,
-            refusals=RefusalCache(),
+            refusals=RejectedCredentialCache(),
             attempts=parts.attempts,
             tenants=parts.tenants,
             audit=parts.audit,
@@ -122,7 +122,7 @@ class OAuth:
         return cls(applications=applications, authorizations=authorizations, devices=devices, endpoint=endpoint)
 
 
-def check(settings: AuthSettings) -> None:
+def check_oauth_settings(settings: AuthSettings) -> None:
     """Raise SettingInvalid for a setting that OAuth cannot work with."""
     if settings.registration not in _REGISTRATION:
         raise SettingInvalid(f"SKEIN_REGISTRATION should be one of {', '.join(_REGISTRATION)}.")

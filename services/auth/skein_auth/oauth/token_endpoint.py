@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein_auth.api_keys.model import Key
+from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import Fault, Redemption, Renewal
+from skein_auth.auth_sessions.model import CodeRequest, GrantError, RefreshRequest
 from skein_auth.errors import (
     AccessDenied,
     AuthorizationPending,
@@ -22,16 +22,16 @@ from skein_auth.errors import (
     InvalidToken,
     SlowDown,
 )
-from skein_auth.exchange.authenticator import NOBODY
-from skein_auth.oauth.authorizations import targets
+from skein_auth.exchange.authenticator import UNKNOWN_API_KEY
+from skein_auth.oauth.authorizations import requested_resources
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
 from skein_auth.oauth_clients.registry import address
-from skein_auth.signing.access_tokens import Bearer
+from skein_auth.signing.access_tokens import TokenSubject
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.errors import Refusal, Unauthenticated
-from skein_kit.identity.bearer_token import Token
-from skein_kit.identity.permissions import ROLES, TENANT_PERMISSIONS
+from skein_kit.errors import RpcError, Unauthenticated
+from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
 from skein_kit.ids import now, parse_id
 
 if TYPE_CHECKING:
@@ -40,34 +40,34 @@ if TYPE_CHECKING:
     from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.api_keys.credential_lookup import CredentialLookup
     from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns, SignInStanding
-    from skein_auth.auth_sessions.model import Issue, SignIn, Step
-    from skein_auth.auth_sessions.store import GrantStore
-    from skein_auth.exchange.authenticator import Stored
-    from skein_auth.exchange.refusal_cache import RefusalCache
-    from skein_auth.oauth.device_authorization import Devices
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions, AuthSessionState
+    from skein_auth.auth_sessions.model import AuthSession, GrantResult, IssuedTokens
+    from skein_auth.auth_sessions.store import AuthSessionStore
+    from skein_auth.exchange.authenticator import StoredApiKey
+    from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+    from skein_auth.oauth.device_authorization import DeviceFlow
     from skein_auth.oauth_clients.model import Client
-    from skein_auth.oauth_clients.registry import Applications
+    from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessClaims, AccessTokens
-    from skein_auth.tenancy.tenants import Tenants
+    from skein_auth.tenancy.tenants import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
-_REFUSALS: Mapping[Fault, type[Refusal]] = {
-    Fault.INVALID: InvalidGrant,
-    Fault.EXPIRED: InvalidGrant,
-    Fault.REUSED: InvalidGrant,
-    Fault.SCOPE: InvalidScope,
-    Fault.TARGET: InvalidTarget,
-    Fault.PENDING: AuthorizationPending,
-    Fault.SLOW_DOWN: SlowDown,
-    Fault.DENIED: AccessDenied,
+_REFUSALS: Mapping[GrantError, type[RpcError]] = {
+    GrantError.INVALID: InvalidGrant,
+    GrantError.EXPIRED: InvalidGrant,
+    GrantError.REUSED: InvalidGrant,
+    GrantError.SCOPE: InvalidScope,
+    GrantError.TARGET: InvalidTarget,
+    GrantError.PENDING: AuthorizationPending,
+    GrantError.SLOW_DOWN: SlowDown,
+    GrantError.DENIED: AccessDenied,
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class TokenResponse:
     """What a client gets."""
 
     access_token: str
@@ -78,7 +78,7 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Worth:
+class TokenIntrospection:
     """What a live token is worth (RFC 7662)."""
 
     kind: str
@@ -96,22 +96,22 @@ class Worth:
 class TokenEndpoint:
     """Tokens for grants."""
 
-    applications: Applications
-    store: GrantStore
-    sign_ins: SignIns
+    applications: ClientRegistry
+    store: AuthSessionStore
+    sign_ins: AuthSessions
     tokens: AccessTokens
-    devices: Devices
+    devices: DeviceFlow
     keys: ApiKeyStore
     # With turns apart from those of exchanges: who asks here has proved nothing.
     lookup: CredentialLookup
-    refusals: RefusalCache
-    attempts: Attempts
-    tenants: Tenants
-    audit: Audit
+    refusals: RejectedCredentialCache
+    attempts: AttemptLimiter
+    tenants: TenantDirectory
+    audit: AuditRecorder
     # Of a service account's access token.
     lifetime: timedelta
 
-    async def exchange(self, request: pb.ExchangeTokenRequest) -> Given:
+    async def exchange(self, request: pb.ExchangeTokenRequest) -> TokenResponse:
         """Give tokens for a grant, or refuse in OAuth's words."""
         at = now()
         if request.WhichOneof("grant") == "client_credentials":
@@ -135,7 +135,7 @@ class TokenEndpoint:
         """End what a token of this client's belongs to; say nothing of any other."""
         client = await self.applications.authenticated(given)
         at = now()
-        if (presented := Token.read(grants.REFRESH_PREFIX, text)) is not None:
+        if (presented := BearerToken.read(grants.REFRESH_PREFIX, text)) is not None:
             found = await self.store.look(presented)
             sign_in = None if found is None else found.sign_in
             if sign_in is None or sign_in.client_id != client.client_id:
@@ -159,10 +159,10 @@ class TokenEndpoint:
                 target=f"sign_in:{sign_in_id}",
             )
 
-    async def introspect(self, client: Client | None, caller: Caller | None, text: str) -> Worth | None:
+    async def introspect(self, client: Client | None, caller: Caller | None, text: str) -> TokenIntrospection | None:
         """Return what a token is worth to the client that it was given to, or to a caller of its tenant; else None."""
         at = now()
-        presented = Token.read(grants.REFRESH_PREFIX, text)
+        presented = BearerToken.read(grants.REFRESH_PREFIX, text)
         worth = await self._of_refresh(presented, at) if presented is not None else await self._of_access(text, at)
         if worth is None:
             return None
@@ -170,7 +170,7 @@ class TokenEndpoint:
         is_tenants = caller is not None and caller.tenant_id is not None and worth.tenant_id == caller.tenant_id
         return worth if is_clients or is_tenants else None
 
-    async def user(self, text: str) -> tuple[SignInStanding, frozenset[str]]:
+    async def user(self, text: str) -> tuple[AuthSessionState, frozenset[str]]:
         """Return who an application acts for, and what it may know. Raises InvalidToken and InsufficientScope."""
         at = now()
         try:
@@ -185,21 +185,21 @@ class TokenEndpoint:
             raise InsufficientScope(scope="openid")
         return standing, scopes
 
-    async def _issue(self, client: Client, request: pb.ExchangeTokenRequest, at: datetime) -> Issue:
+    async def _issue(self, client: Client, request: pb.ExchangeTokenRequest, at: datetime) -> IssuedTokens:
         """Return what the grant is worth, or refuse it."""
         step, sign_in = await self._decided(client, request, at)
         if step.issue is not None and step.fault is None:
             return step.issue
         if sign_in is not None:
             await self._record_refusal(request, sign_in, step.fault)
-        if step.fault is Fault.EXPIRED and request.HasField("device_code"):
+        if step.fault is GrantError.EXPIRED and request.HasField("device_code"):
             raise ExpiredToken
-        raise _REFUSALS[step.fault or Fault.INVALID]
+        raise _REFUSALS[step.fault or GrantError.INVALID]
 
     async def _decided(
         self, client: Client, request: pb.ExchangeTokenRequest, at: datetime
-    ) -> tuple[Step, SignIn | None]:
-        resources = targets(self.tokens, request.resources) if request.resources else ()
+    ) -> tuple[GrantResult, AuthSession | None]:
+        resources = requested_resources(self.tokens, request.resources) if request.resources else ()
         if request.HasField("authorization_code"):
             client.must_use(clients.AUTHORIZATION_CODE)
             return await self._redeemed(client, request.authorization_code, resources, at)
@@ -211,11 +211,11 @@ class TokenEndpoint:
 
     async def _redeemed(
         self, client: Client, grant: pb.AuthorizationCodeGrant, resources: Sequence[str], at: datetime
-    ) -> tuple[Step, SignIn | None]:
-        presented = Token.read(grants.CODE_PREFIX, grant.code)
+    ) -> tuple[GrantResult, AuthSession | None]:
+        presented = BearerToken.read(grants.CODE_PREFIX, grant.code)
         if presented is None:
             raise InvalidGrant
-        redemption = Redemption(
+        redemption = CodeRequest(
             client_id=client.client_id,
             redirect_uri=grant.redirect_uri,
             verifier=grant.code_verifier,
@@ -227,8 +227,8 @@ class TokenEndpoint:
 
     async def _refreshed(
         self, client: Client, grant: pb.RefreshTokenGrant, resources: Sequence[str], at: datetime
-    ) -> tuple[Step, SignIn | None]:
-        presented = Token.read(grants.REFRESH_PREFIX, grant.refresh_token)
+    ) -> tuple[GrantResult, AuthSession | None]:
+        presented = BearerToken.read(grants.REFRESH_PREFIX, grant.refresh_token)
         if presented is None:
             raise InvalidGrant
         # Asked before anything is spent: while tenancy does not answer, nobody loses a grant.
@@ -236,7 +236,9 @@ class TokenEndpoint:
         allowed = None if found is None else await self._allowed(found.sign_in.tenant_id, found.sign_in.account_id)
         if found is not None and allowed is None:
             raise InvalidGrant
-        renewal = Renewal(client_id=client.client_id, scopes=frozenset(grant.scope.split()), resources=tuple(resources))
+        renewal = RefreshRequest(
+            client_id=client.client_id, scopes=frozenset(grant.scope.split()), resources=tuple(resources)
+        )
         now_ = self.sign_ins.now(at)
         step, sign_in = await self.store.refresh(
             presented, lambda chain: grants.refresh(chain, presented, renewal, now_)
@@ -252,11 +254,11 @@ class TokenEndpoint:
         if tenant_id == NO_TENANT:
             return OIDC_SCOPES
         standing = await self.tenants.standing(tenant_id, account_id)
-        return ROLES[standing.role] | OIDC_SCOPES if standing.open and standing.role else None
+        return ROLE_PERMISSIONS[standing.role] | OIDC_SCOPES if standing.open and standing.role else None
 
-    async def _given(self, issue: Issue, at: datetime) -> Given:
+    async def _given(self, issue: IssuedTokens, at: datetime) -> TokenResponse:
         sign_in = issue.sign_in
-        bearer = Bearer(
+        bearer = TokenSubject(
             subject=sign_in.account_id,
             client_id=sign_in.client_id,
             tenant_id=sign_in.tenant_id,
@@ -275,9 +277,9 @@ class TokenEndpoint:
                 access_token=text,
                 at=at,
                 until=ends,
-                facts={} if standing is None else about(standing, issue.scopes),
+                facts={} if standing is None else account_claims(standing, issue.scopes),
             )
-        return Given(
+        return TokenResponse(
             access_token=text,
             seconds=max(0, int((ends - at).total_seconds())),
             refresh_token="" if issue.refresh is None else issue.refresh.text(),
@@ -285,18 +287,18 @@ class TokenEndpoint:
             id_token=id_token,
         )
 
-    async def _for_service_account(self, request: pb.ExchangeTokenRequest, at: datetime) -> Given:
+    async def _for_service_account(self, request: pb.ExchangeTokenRequest, at: datetime) -> TokenResponse:
         """Give a service account a token for one of its keys: no more than the key may do, and no refresh token."""
         given = request.client
         key, stored = await self._service_key(given, at)
         asked = frozenset(request.client_credentials.scope.split())
         if not asked <= TENANT_PERMISSIONS & stored.permissions:
             raise InvalidScope
-        resources = targets(self.tokens, request.resources)
+        resources = requested_resources(self.tokens, request.resources)
         until = at + self.lifetime
         if stored.expire_time is not None:
             until = min(until, stored.expire_time)
-        bearer = Bearer(
+        bearer = TokenSubject(
             subject=UUID(given.client_id), client_id=given.client_id, tenant_id=key.tenant_id, api_key_id=key.key_id
         )
         scopes = asked or stored.permissions
@@ -308,14 +310,14 @@ class TokenEndpoint:
             target=f"api_key:{key.key_id}",
             client_id=given.client_id,
         )
-        return Given(
+        return TokenResponse(
             access_token=text, seconds=max(0, int((ends - at).total_seconds())), scope=" ".join(sorted(scopes))
         )
 
-    async def _service_key(self, given: pb.ClientAuthentication, at: datetime) -> tuple[Key, Stored]:
-        key = Key.parse(given.client_secret)
+    async def _service_key(self, given: pb.ClientAuthentication, at: datetime) -> tuple[ApiKeyToken, StoredApiKey]:
+        key = ApiKeyToken.parse(given.client_secret)
         service_account_id = parse_id(given.client_id)
-        if key is None or key.is_operators or service_account_id is None or given.method == clients.PUBLIC:
+        if key is None or key.is_operators or service_account_id is None or given.method == clients.AUTH_METHOD_NONE:
             raise InvalidClient
         if self.refusals.find(given.client_secret) is not None:
             raise InvalidClient
@@ -332,18 +334,18 @@ class TokenEndpoint:
             raise InvalidClient
         return key, stored
 
-    async def _judged(self, key: Key, text: str, at: datetime) -> Stored:
+    async def _judged(self, key: ApiKeyToken, text: str, at: datetime) -> StoredApiKey:
         """Return what is stored of a key that is good; remember a refusal that no later change takes back."""
         stored = await self.lookup.find(key)
         try:
             stored.judge(key, at)
         except Unauthenticated as refusal:
-            if stored is NOBODY or not stored.disabled:
+            if stored is UNKNOWN_API_KEY or not stored.disabled:
                 self.refusals.put(text, refusal, {})
             raise
         return stored
 
-    async def _of_refresh(self, presented: Token, at: datetime) -> Worth | None:
+    async def _of_refresh(self, presented: BearerToken, at: datetime) -> TokenIntrospection | None:
         found = await self.store.look(presented)
         if found is None:
             return None
@@ -353,7 +355,7 @@ class TokenEndpoint:
         allowed = await self._allowed(sign_in.tenant_id, sign_in.account_id)
         if allowed is None:
             return None
-        return Worth(
+        return TokenIntrospection(
             kind="refresh_token",
             scopes=sign_in.scopes & allowed,
             client_id=sign_in.client_id,
@@ -365,7 +367,7 @@ class TokenEndpoint:
             expire_time=token.expire_time,
         )
 
-    async def _of_access(self, text: str, at: datetime) -> Worth | None:
+    async def _of_access(self, text: str, at: datetime) -> TokenIntrospection | None:
         try:
             claims = await self.tokens.verify(text, None, at)
         except Unauthenticated:
@@ -388,7 +390,7 @@ class TokenEndpoint:
             if standing is None or allowed is None:
                 return None
             scopes &= standing.scopes & allowed
-        return Worth(
+        return TokenIntrospection(
             kind="access_token",
             scopes=scopes,
             client_id=claims.client_id,
@@ -400,7 +402,7 @@ class TokenEndpoint:
             expire_time=claims.expire_time,
         )
 
-    async def _standing(self, claims: AccessClaims) -> SignInStanding | None:
+    async def _standing(self, claims: AccessClaims) -> AuthSessionState | None:
         """Return the live sign-in that a token belongs to."""
         if claims.sign_in_id is None:
             return None
@@ -409,11 +411,13 @@ class TokenEndpoint:
             return None
         return standing if standing.client_id == claims.client_id else None
 
-    async def _record_refusal(self, request: pb.ExchangeTokenRequest, sign_in: SignIn, fault: Fault | None) -> None:
+    async def _record_refusal(
+        self, request: pb.ExchangeTokenRequest, sign_in: AuthSession, fault: GrantError | None
+    ) -> None:
         """Record that something which once was good was refused; of anything else nobody knows whose it is."""
         reuse = "refresh_reused" if request.HasField("refresh_token") else "code_replayed"
         await self.audit.record(
-            reuse if fault is Fault.REUSED else "token_refused",
+            reuse if fault is GrantError.REUSED else "token_refused",
             outcome="refused",
             reason=InvalidGrant.reason,
             client_id=sign_in.client_id,
@@ -423,7 +427,7 @@ class TokenEndpoint:
         )
 
 
-def about(standing: SignInStanding, scopes: frozenset[str]) -> dict[str, Any]:
+def account_claims(standing: AuthSessionState, scopes: frozenset[str]) -> dict[str, Any]:
     """Return what an application with these scopes may know of the account, as OpenID Connect calls it."""
     facts: dict[str, Any] = {}
     if "email" in scopes and standing.email:

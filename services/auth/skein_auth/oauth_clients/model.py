@@ -22,8 +22,8 @@ from skein_auth.errors import (
     UnauthorizedClient,
 )
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import Token
-from skein_kit.identity.permissions import MEANINGS, ROLES
+from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS, ROLE_PERMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,14 +36,14 @@ AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant.
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN, DEVICE_CODE)
-PUBLIC = "none"
-METHODS = (PUBLIC, "client_secret_basic", "client_secret_post")
+AUTH_METHOD_NONE = "none"
+METHODS = (AUTH_METHOD_NONE, "client_secret_basic", "client_secret_post")
 OIDC_SCOPES = frozenset({"openid", "profile", "email"})
-KNOWN_SCOPES = frozenset(MEANINGS) | OIDC_SCOPES
+KNOWN_SCOPES = frozenset(PERMISSION_DESCRIPTIONS) | OIDC_SCOPES
 # Asked for by clients out of habit; here the grant types say whether there is a refresh token.
 _IGNORED_SCOPES = frozenset({"offline_access"})
 # What an application gets that does not say what it needs.
-DEFAULT_SCOPES = ROLES["member"]
+DEFAULT_SCOPES = ROLE_PERMISSIONS["member"]
 _MAX_URI = 2048
 # What a client says of itself has so many bytes at most: strangers register, and each of them is a row.
 MAX_METADATA_BYTES = 8192
@@ -75,7 +75,7 @@ class Client:
     redirect_uris: tuple[str, ...] = ()
     grant_types: tuple[str, ...] = (AUTHORIZATION_CODE,)
     response_types: tuple[str, ...] = ("code",)
-    token_endpoint_auth_method: str = PUBLIC
+    token_endpoint_auth_method: str = AUTH_METHOD_NONE
     # Empty: whatever it asks for.
     scope: str = ""
     client_uri: str = ""
@@ -132,7 +132,7 @@ class Client:
         proven = _proven(self.client_id, secret, self.secret_hash)
         if method != self.token_endpoint_auth_method:
             raise InvalidClient
-        if method == PUBLIC:
+        if method == AUTH_METHOD_NONE:
             if secret:
                 raise InvalidClient
             return
@@ -141,7 +141,7 @@ class Client:
 
     def manages(self, registration_token: str) -> None:
         """Raise InvalidToken unless this is the token that its registration returned."""
-        token = Token.read(REGISTRATION_PREFIX, registration_token)
+        token = BearerToken.read(REGISTRATION_PREFIX, registration_token)
         if token is None or str(token.token_id) != self.client_id:
             raise InvalidToken
         if not token.proves(self.registration_hash or _NO_SECRET):
@@ -149,7 +149,7 @@ class Client:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class RegistrationQuota:
     """Where a registration comes from, and how many clients without a grant there may be."""
 
     # SHA-256.
@@ -166,7 +166,7 @@ def refuse_unknown(secret: str) -> NoReturn:
 
 
 def _proven(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
-    token = Token.read(SECRET_PREFIX, secret) or Token(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
+    token = BearerToken.read(SECRET_PREFIX, secret) or BearerToken(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
     is_right = token.proves(secret_hash or _NO_SECRET)
     is_ours = is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
     whole = hashlib.sha256(secret.encode()).digest()
@@ -271,18 +271,22 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
 
 def documented(client_id: str, document: Mapping[str, Any], schemes: Collection[str], at: datetime) -> Client:
     """Return the client that a document at its id describes: a public one, because a document keeps no secret."""
-    client = described({"token_endpoint_auth_method": PUBLIC, **document}, schemes, at, client_id=client_id)
+    client = described({"token_endpoint_auth_method": AUTH_METHOD_NONE, **document}, schemes, at, client_id=client_id)
     if document.get("client_id") != client_id:
         raise InvalidClientMetadata(violations=[("client_id", "is not the address of the document")])
-    if client.token_endpoint_auth_method != PUBLIC:
+    if client.token_endpoint_auth_method != AUTH_METHOD_NONE:
         raise InvalidClientMetadata(violations=[("token_endpoint_auth_method", "must be none")])
     return replace(client, source="document")
 
 
-def registered(client: Client, client_id: UUID) -> tuple[Client, Token | None, Token]:
+def registered(client: Client, client_id: UUID) -> tuple[Client, BearerToken | None, BearerToken]:
     """Give a new client its secret, unless it is public, and the token that manages it."""
-    secret = None if client.token_endpoint_auth_method == PUBLIC else Token.made(SECRET_PREFIX, NO_TENANT, client_id)
-    manages = Token.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
+    secret = (
+        None
+        if client.token_endpoint_auth_method == AUTH_METHOD_NONE
+        else BearerToken.made(SECRET_PREFIX, NO_TENANT, client_id)
+    )
+    manages = BearerToken.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
     known = replace(
         client,
         secret_hash=None if secret is None else secret.secret_hash(),
@@ -298,7 +302,7 @@ def moved_in(client: Client, secret_hash: bytes, at: datetime, expire_time: date
     """
     if not is_name(client.client_id) or client.client_id in RESERVED:
         raise InvalidClientMetadata(violations=[("client_id", "is not 1 to 255 letters, digits and . _ ~ -")])
-    wanted = 0 if client.token_endpoint_auth_method == PUBLIC else len(_NO_SECRET)
+    wanted = 0 if client.token_endpoint_auth_method == AUTH_METHOD_NONE else len(_NO_SECRET)
     if len(secret_hash) != wanted:
         raise InvalidClientMetadata(violations=[("secret_hash", f"must have {wanted} bytes for a client of this kind")])
     return replace(client, secret_hash=secret_hash or None, secret_expire_time=expire_time, create_time=at)

@@ -8,18 +8,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from skein_auth.accounts.password_queue import Place
-from skein_auth.attempts.subjects import from_source
+from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.attempts.subjects import subject_at_network
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import Client, Source
-from skein_kit.calls.call import current
-from skein_kit.errors import Refusal
-from skein_kit.identity.bearer_token import Token
+from skein_auth.oauth_clients.model import Client, RegistrationQuota
+from skein_kit.calls.call import current_call
+from skein_kit.errors import RpcError
+from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
-from skein_kit.network.source_network import network_of
-from skein_kit.outbound.fetch import OutboundRefused
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.network.source_network import source_network
+from skein_kit.outbound.fetch import OutboundError
+from skein_kit.rpc.well_known_types import read_time
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.accounts.passwords import Passwords
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.oauth_clients.store import ClientStore
     from skein_auth.settings import AuthSettings
-    from skein_kit.idempotency.store import Once
-    from skein_kit.outbound.fetch import Outbound
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.outbound.fetch import SafeHttpClient
 
 # How long a document is believed, whatever its server says.
 _LEAST_FRESH = timedelta(minutes=5)
@@ -43,17 +43,17 @@ _DEFAULT_FRESH = timedelta(hours=1)
 log = logs.get("auth")
 
 
-class Applications:
+class ClientRegistry:
     """The clients of this authorization server."""
 
     def __init__(
         self,
         store: ClientStore,
-        outbound: Outbound,
+        outbound: SafeHttpClient,
         settings: AuthSettings,
         passwords: Passwords,
-        attempts: Attempts,
-        audit: Audit,
+        attempts: AttemptLimiter,
+        audit: AuditRecorder,
     ) -> None:
         self._store = store
         self._outbound = outbound
@@ -94,8 +94,8 @@ class Applications:
         Raises InvalidClient, or TooManyAttempts once too many wrong secrets came.
         """
         client = await self.known(given.client_id)
-        method = given.method or clients.PUBLIC
-        if client is not None and client.token_endpoint_auth_method == method == clients.PUBLIC:
+        method = given.method or clients.AUTH_METHOD_NONE
+        if client is not None and client.token_endpoint_auth_method == method == clients.AUTH_METHOD_NONE:
             client.authenticate(given.client_secret, method, now())
             return client
         try:
@@ -114,7 +114,9 @@ class Applications:
             raise
         return client
 
-    async def register(self, message: pb.Client, initial_access_token: str) -> tuple[Client, Token | None, Token]:
+    async def register(
+        self, message: pb.Client, initial_access_token: str
+    ) -> tuple[Client, BearerToken | None, BearerToken]:
         """Make an application known; return it, its secret if it has one, and the token that manages it."""
         self._may_register(initial_access_token)
         if self.registration_open:
@@ -129,17 +131,17 @@ class Applications:
         await self._audit.record("client_registered", client_id=known.client_id)
         return known, secret, manages
 
-    async def take_over(self, message: pb.Client, secret_hash: bytes, once: Once) -> pb.ImportClientResponse:
+    async def take_over(self, message: pb.Client, secret_hash: bytes, once: IdempotencyKey) -> pb.ImportClientResponse:
         """Keep an application of an earlier system under the id that it has there."""
         at = now()
         given = clients.described(metadata(message), self._schemes, at, client_id=message.client_id)
-        create_time = min(moment(message, "create_time") or at, at)
-        client = clients.moved_in(given, secret_hash, create_time, moment(message, "secret_expire_time"))
+        create_time = min(read_time(message, "create_time") or at, at)
+        client = clients.moved_in(given, secret_hash, create_time, read_time(message, "secret_expire_time"))
         return await self._store.take_over(client, self._audit, once)
 
     async def managed(self, client_id: str, registration_token: str) -> Client:
         """Return the client that the token manages. Raises InvalidToken."""
-        token = Token.read(clients.REGISTRATION_PREFIX, registration_token)
+        token = BearerToken.read(clients.REGISTRATION_PREFIX, registration_token)
         client = None
         if token is not None and str(token.token_id) == client_id:
             client = await self._store.get_client(client_id)
@@ -153,7 +155,7 @@ class Applications:
         before = await self.managed(message.client_id, registration_token)
         at = now()
         new = clients.described(metadata(message), self._schemes, at, client_id=before.client_id)
-        if (new.token_endpoint_auth_method == clients.PUBLIC) != (before.secret_hash is None):
+        if (new.token_endpoint_auth_method == clients.AUTH_METHOD_NONE) != (before.secret_hash is None):
             raise InvalidClientMetadata(
                 violations=[("token_endpoint_auth_method", "cannot change between none and a secret; register anew")]
             )
@@ -183,14 +185,14 @@ class Applications:
         async with AsyncExitStack() as attempt:
             try:
                 await attempt.enter_async_context(
-                    self._attempts.failing(("client", from_source(client.client_id, source)))
+                    self._attempts.failing(("client", subject_at_network(client.client_id, source)))
                 )
             except TooManyAttempts:
-                await self._passwords.verify(None, secret, Place.of_source(network_of(source)))
+                await self._passwords.verify(None, secret, QueueKey.of_source(source_network(source)))
             client.authenticate(secret, method, now())
 
-    def _source(self) -> Source:
-        return Source(
+    def _source(self) -> RegistrationQuota:
+        return RegistrationQuota(
             address_hash=self._attempts.subject_hash("registration", address()),
             most_of_address=self._settings.unused_clients_per_address_most,
             most=self._settings.unused_clients_most,
@@ -209,9 +211,9 @@ class Applications:
         if is_new:
             await self._attempts.charge("registration", address())
         try:
-            fetched = await self._outbound.fetch_json(client_id, owner=network_of(address()))
+            fetched = await self._outbound.fetch_json(client_id, owner=source_network(address()))
             client = clients.documented(client_id, fetched.document, self._schemes, at)
-        except (OutboundRefused, Refusal) as error:
+        except (OutboundError, RpcError) as error:
             log.info("client_document_refused", why=getattr(error, "why", type(error).__name__))
             raise ClientUnknown from None
         age = _DEFAULT_FRESH if fetched.max_age is None else timedelta(seconds=fetched.max_age)
@@ -230,7 +232,7 @@ def metadata(message: pb.Client) -> Mapping[str, Any]:
 
 def address() -> str:
     """Return where the call at hand came from; empty for what nobody called."""
-    call = current()
+    call = current_call()
     return "" if call is None else call.client_address
 
 

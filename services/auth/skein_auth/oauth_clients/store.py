@@ -13,7 +13,7 @@ from skein_auth.oauth_clients.model import Client
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import ServiceUnavailable
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.oauth_clients.model import Source
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.oauth_clients.model import RegistrationQuota
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 # A client that registered so lately may still get its first grant.
 _YOUNG = timedelta(hours=1)
@@ -36,9 +36,9 @@ class ClientStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
-    async def create_client(self, client: Client, source: Source | None, *, at: datetime) -> None:
+    async def create_client(self, client: Client, source: RegistrationQuota | None, *, at: datetime) -> None:
         """Keep a client that registered. Raises TooManyAttempts when there is no room for one more of a source."""
         async with self._database.shared() as tx:
             if source is not None:
@@ -46,7 +46,7 @@ class ClientStore:
             source_hash = None if source is None else source.address_hash
             await tx.execute(QUERIES["create_client"], source_hash=source_hash, **_values(client))
 
-    async def take_over(self, client: Client, audit: Audit, once: Once) -> pb.ImportClientResponse:
+    async def take_over(self, client: Client, audit: AuditRecorder, once: IdempotencyKey) -> pb.ImportClientResponse:
         """Keep a client of an earlier system, unless its id is taken; return the one that is kept."""
         async with self._database.tenant(NO_TENANT) as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
@@ -67,7 +67,7 @@ class ClientStore:
             row = await tx.row(QUERIES["get_client"], client_id=client_id)
         return None if row is None else _client(row)
 
-    async def keep_document(self, client: Client, source: Source, *, at: datetime, is_new: bool) -> None:
+    async def keep_document(self, client: Client, source: RegistrationQuota, *, at: datetime, is_new: bool) -> None:
         """Keep what a document says: as a new client, or in the place of what it said before.
 
         Raises TooManyAttempts when there is no room for a new one.
@@ -95,7 +95,7 @@ class ClientStore:
             await tx.execute(QUERIES["delete_client"], client_id=client_id)
 
 
-async def _make_room(tx: Transaction, source: Source, at: datetime) -> None:
+async def _make_room(tx: Transaction, source: RegistrationQuota, at: datetime) -> None:
     await tx.execute(QUERIES["lock_registration"])
     bounds = {
         "source_hash": source.address_hash,

@@ -9,7 +9,7 @@ from skein_auth.accounts.store import end_sign_ins
 from skein_auth.api_keys.quota import count_api_keys
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from uuid import UUID
 
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 _REASON = "credentials_revoked"
 
@@ -27,12 +27,12 @@ _REASON = "credentials_revoked"
 class RevocationStore:
     """Ends credentials, once for each request; the first answer is returned whenever it is repeated."""
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
-    async def of_account(self, account_id: UUID, once: Once) -> pb.RevokeCredentialsResponse:
+    async def of_account(self, account_id: UUID, once: IdempotencyKey) -> pb.RevokeCredentialsResponse:
         """End every sign-in of an account, what applications hold of it, and its known devices."""
 
         async def end(tx: Transaction) -> int:
@@ -41,7 +41,7 @@ class RevocationStore:
 
         return await self._once(self._database.account(account_id), NO_TENANT, once, end)
 
-    async def of_tenant(self, tenant_id: UUID, once: Once, *, keys: bool) -> pb.RevokeCredentialsResponse:
+    async def of_tenant(self, tenant_id: UUID, once: IdempotencyKey, *, keys: bool) -> pb.RevokeCredentialsResponse:
         """End what applications hold of a tenant and, with `keys`, its keys, service accounts and legacy token."""
 
         async def end(tx: Transaction) -> int:
@@ -57,7 +57,7 @@ class RevocationStore:
 
         return await self._once(self._database.tenant(tenant_id), tenant_id, once, end)
 
-    async def of_client(self, client_id: str, once: Once) -> pb.RevokeCredentialsResponse:
+    async def of_client(self, client_id: str, once: IdempotencyKey) -> pb.RevokeCredentialsResponse:
         """End what everybody granted an application so far."""
 
         async def end(tx: Transaction) -> int:
@@ -70,7 +70,7 @@ class RevocationStore:
         self,
         sight: AbstractAsyncContextManager[Transaction],
         keeper: UUID,
-        once: Once,
+        once: IdempotencyKey,
         end: Callable[[Transaction], Awaitable[int]],
     ) -> pb.RevokeCredentialsResponse:
         async with sight as tx:

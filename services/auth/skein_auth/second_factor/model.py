@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.accounts.password_queue import Place
-from skein_auth.attempts.model import own_proof
+from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.attempts.model import auth_session_subject
 from skein_auth.errors import CodeWrong, PasswordWrong, SecondFactorNeeded, SignInRefused
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import now
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.accounts.passwords import Passwords
-    from skein_auth.attempts.model import Attempts
-    from skein_auth.audit.recorder import Audit
-    from skein_auth.auth_sessions.auth_sessions import SignIns
-    from skein_auth.encryption import Sealer
+    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.encryption import SecretCipher
     from skein_auth.second_factor.store import SecondFactor, TotpStore
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 DIGITS = 6
@@ -112,11 +112,11 @@ class Totp:
     def __init__(
         self,
         store: TotpStore,
-        sealer: Sealer,
+        sealer: SecretCipher,
         passwords: Passwords,
-        sign_ins: SignIns,
-        attempts: Attempts,
-        audit: Audit,
+        sign_ins: AuthSessions,
+        attempts: AttemptLimiter,
+        audit: AuditRecorder,
     ) -> None:
         self._store = store
         self._sealer = sealer
@@ -146,7 +146,7 @@ class Totp:
         if not good:
             raise SignInRefused
 
-    async def start(self, who: Caller, password: str, once: Once) -> pb.StartTotpResponse:
+    async def start(self, who: Caller, password: str, once: IdempotencyKey) -> pb.StartTotpResponse:
         """Make a secret that counts for nothing yet; a repeated request gets none."""
         account_id = who.account()
         async with self._watched(who, "totp_started"):
@@ -157,7 +157,7 @@ class Totp:
                 return pb.StartTotpResponse()
         return pb.StartTotpResponse(secret=secret.text(), uri=secret.uri(email or str(account_id)))
 
-    async def confirm(self, who: Caller, code: str, once: Once) -> pb.ConfirmTotpResponse:
+    async def confirm(self, who: Caller, code: str, once: IdempotencyKey) -> pb.ConfirmTotpResponse:
         """Make the second factor obligatory for who has it; a repeated request gets no recovery codes."""
         account_id = who.account()
         codes = recovery_codes()
@@ -172,7 +172,7 @@ class Totp:
             is_first = await self._store.confirm(account_id, step_of, [recovery_hash(each) for each in codes], once)
         return pb.ConfirmTotpResponse(recovery_codes=codes if is_first else ())
 
-    async def disable(self, who: Caller, password: str, second_factor: str, once: Once) -> None:
+    async def disable(self, who: Caller, password: str, second_factor: str, once: IdempotencyKey) -> None:
         """Remove the second factor for who has both factors."""
         account_id = who.account()
 
@@ -191,7 +191,7 @@ class Totp:
     async def _watched(self, who: Caller, event: str) -> AsyncIterator[None]:
         """Limit the failures of a sign-in, and record those that look like another person."""
         try:
-            async with self._attempts.failing(("own_proof", own_proof(who))):
+            async with self._attempts.failing(("own_proof", auth_session_subject(who))):
                 yield
         except (PasswordWrong, CodeWrong) as refusal:
             await self._audit.record(event, outcome="refused", reason=refusal.reason, account_id=who.account())
@@ -203,7 +203,7 @@ class Totp:
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
-            place = Place.of_account(who.account())
+            place = QueueKey.of_account(who.account())
             verdict = await self._passwords.verify(factor.password_hash, password, place)
             if not verdict.ok:
                 raise PasswordWrong

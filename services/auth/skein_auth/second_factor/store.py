@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.errors import CodeWrong, TotpState
+from skein_auth.errors import CodeWrong, TotpStateInvalid
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +43,10 @@ class TotpStore:
     Methods that take `once` do their work once for each request; their stored answers hold no secret.
     """
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
     async def second_factor(self, account_id: UUID) -> SecondFactor | None:
         """Return what the account signs in with; None when there is no such account."""
@@ -70,7 +70,7 @@ class TotpStore:
                 QUERIES["reseal_totp"], account_id=account_id, sealed_totp_secret=sealed, resealed=resealed
             )
 
-    async def start(self, account_id: UUID, sealed_secret: bytes, once: Once) -> bool:
+    async def start(self, account_id: UUID, sealed_secret: bytes, once: IdempotencyKey) -> bool:
         """Keep a secret that counts for nothing yet; False when the request was answered before."""
         async with self._database.tenant(NO_TENANT) as tx:
             if await self._requests.claim(tx, NO_TENANT, once, answer=pb.StartTotpResponse()) is not None:
@@ -79,12 +79,16 @@ class TotpStore:
                 QUERIES["start_totp"], account_id=account_id, sealed_totp_secret=sealed_secret, at=now()
             )
             if not started:
-                raise TotpState
+                raise TotpStateInvalid
             await self._audit.within(tx, "totp_started", account_id=account_id)
         return True
 
     async def confirm(
-        self, account_id: UUID, step_of: Callable[[SecondFactor], int], code_hashes: Sequence[bytes], once: Once
+        self,
+        account_id: UUID,
+        step_of: Callable[[SecondFactor], int],
+        code_hashes: Sequence[bytes],
+        once: IdempotencyKey,
     ) -> bool:
         """Make the second factor count, and keep its recovery codes; False when the request was answered before.
 
@@ -100,7 +104,11 @@ class TotpStore:
         return True
 
     async def disable(
-        self, account_id: UUID, is_code: Callable[[SecondFactor], bool] | None, code_hash: bytes | None, once: Once
+        self,
+        account_id: UUID,
+        is_code: Callable[[SecondFactor], bool] | None,
+        code_hash: bytes | None,
+        once: IdempotencyKey,
     ) -> None:
         """Remove the second factor if the code is good: the authenticator's, or a recovery code by its hash."""
         async with self._database.tenant(NO_TENANT) as tx:
@@ -122,7 +130,7 @@ async def _locked(tx: Transaction, account_id: UUID, *, confirmed: bool) -> Seco
     """Return the second factor in the state that is wanted, kept from changes."""
     row = await tx.row(QUERIES["lock_second_factor"], account_id=account_id)
     if row is None or row["sealed_totp_secret"] is None or (row["totp_confirm_time"] is not None) != confirmed:
-        raise TotpState
+        raise TotpStateInvalid
     return _factor(row)
 
 

@@ -40,8 +40,8 @@ class Draft:
         _must_be_named(account)
         return cls(
             display_name=account.display_name,
-            permissions=permissions.granted(account.permissions, creator),
-            agent_id=permissions.agent(account.agent_id, creator),
+            permissions=permissions.permissions_to_grant(account.permissions, creator),
+            agent_id=permissions.agent_to_grant(account.agent_id, creator),
             disabled=account.disabled,
             created_by=creator.principal,
             grant_ids=creator.grant_ids,
@@ -64,11 +64,11 @@ class Change:
         account_id = parse_id(account.service_account_id)
         if account_id is None:
             raise FieldInvalid(violations=[("service_account.service_account_id", "is not a UUID")])
-        fields = well_known_types.masked(mask, UPDATABLE)
+        fields = well_known_types.updated_fields(mask, UPDATABLE)
         if "display_name" in fields:
             _must_be_named(account)
         if "permissions" in fields:
-            permissions.known(account.permissions)
+            permissions.require_known_permissions(account.permissions)
         values: dict[str, object] = {field: getattr(account, field) for field in fields - {"permissions"}}
         if "permissions" in fields:
             values["permissions"] = sorted(account.permissions)
@@ -86,7 +86,9 @@ class Change:
         let_loose = bool(current["disabled"]) and not new["disabled"]
         added = after if let_loose else after - before
         is_agent_concerned = bool(added) or let_loose or new["agent_id"] != current["agent_id"]
-        permissions.within(added, str(new["agent_id"] or "") if is_agent_concerned else self.by.agent_id, self.by)
+        permissions.require_subset(
+            added, str(new["agent_id"] or "") if is_agent_concerned else self.by.agent_id, self.by
+        )
         return new
 
 

@@ -9,7 +9,7 @@ from skein_auth import permissions
 from skein_auth.rpc_group import Rpcs, id_before
 from skein_auth.service_accounts import model as service_accounts
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 
 
@@ -21,7 +21,9 @@ class ServiceAccountRpcs(Rpcs):
     ) -> pb.CreateServiceAccountResponse:
         who = caller(context)
         draft = service_accounts.Draft.of(request.service_account, who)
-        return await self._parts.service_accounts.create_service_account(who.tenant(), draft, Once.of(who, request))
+        return await self._parts.service_accounts.create_service_account(
+            who.tenant(), draft, IdempotencyKey.of(who, request)
+        )
 
     async def GetServiceAccount(
         self, request: pb.GetServiceAccountRequest, context: Context
@@ -35,7 +37,7 @@ class ServiceAccountRpcs(Rpcs):
         self, request: pb.ListServiceAccountsRequest, context: Context
     ) -> pb.ListServiceAccountsResponse:
         tenant_id = caller(context).tenant()
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, tenant_id, request))
         found = await self._parts.service_accounts.list_service_accounts(tenant_id, before=before, size=size + 1)
         response = pb.ListServiceAccountsResponse(service_accounts=found[:size])
@@ -48,16 +50,18 @@ class ServiceAccountRpcs(Rpcs):
     ) -> pb.UpdateServiceAccountResponse:
         who = caller(context)
         change = service_accounts.Change.of(request.service_account, request.update_mask, who)
-        return await self._parts.service_accounts.update_service_account(who.tenant(), change, Once.of(who, request))
+        return await self._parts.service_accounts.update_service_account(
+            who.tenant(), change, IdempotencyKey.of(who, request)
+        )
 
     async def AdoptServiceAccount(
         self, request: pb.AdoptServiceAccountRequest, context: Context
     ) -> pb.AdoptServiceAccountResponse:
         who = caller(context)
-        permissions.must_be_a_person(who)
+        permissions.require_person(who)
         account_id = UUID(request.service_account_id)
         return await self._parts.service_accounts.adopt_service_account(
-            who.tenant(), account_id, who, Once.of(who, request)
+            who.tenant(), account_id, who, IdempotencyKey.of(who, request)
         )
 
     async def DeleteServiceAccount(
@@ -65,5 +69,7 @@ class ServiceAccountRpcs(Rpcs):
     ) -> pb.DeleteServiceAccountResponse:
         who = caller(context)
         account_id = UUID(request.service_account_id)
-        await self._parts.service_accounts.delete_service_account(who.tenant(), account_id, Once.of(who, request))
+        await self._parts.service_accounts.delete_service_account(
+            who.tenant(), account_id, IdempotencyKey.of(who, request)
+        )
         return pb.DeleteServiceAccountResponse()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import convert as wire
 from skein_auth import permissions
-from skein_auth.api_keys.grant_end import end_with_grants
+from skein_auth.api_keys.grant_end import revoke_keys_of_ended_grants
 from skein_auth.api_keys.quota import count_api_keys
 from skein_auth.errors import ServiceAccountNotFound
 from skein_auth.queries import QUERIES
 from skein_kit.errors import RevisionStale
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_auth.audit.recorder import Audit
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.service_accounts.model import Change, Draft
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
@@ -33,13 +33,13 @@ class ServiceAccountStore:
     Methods that take `once` do their work once for each request and return the first answer whenever it is repeated.
     """
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = Requests("auth")
+        self._requests = IdempotencyStore("auth")
 
     async def create_service_account(
-        self, tenant_id: UUID, draft: Draft, once: Once
+        self, tenant_id: UUID, draft: Draft, once: IdempotencyKey
     ) -> pb.CreateServiceAccountResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -64,7 +64,7 @@ class ServiceAccountStore:
 
     async def get_service_account(self, tenant_id: UUID, service_account_id: UUID) -> pb.ServiceAccount:
         async with self._database.tenant(tenant_id) as tx:
-            await end_with_grants(tx, tenant_id, now(), self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             row = await tx.row(
                 QUERIES["get_service_account"], tenant_id=tenant_id, service_account_id=service_account_id
             )
@@ -76,17 +76,17 @@ class ServiceAccountStore:
         self, tenant_id: UUID, *, before: UUID | None, size: int
     ) -> list[pb.ServiceAccount]:
         async with self._database.tenant(tenant_id) as tx:
-            await end_with_grants(tx, tenant_id, now(), self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_service_accounts"], tenant_id=tenant_id, before=before, size=size)
         return [wire.service_account(row) for row in rows]
 
     async def update_service_account(
-        self, tenant_id: UUID, change: Change, once: Once
+        self, tenant_id: UUID, change: Change, once: IdempotencyKey
     ) -> pb.UpdateServiceAccountResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.UpdateServiceAccountResponse.FromString(first)
-            await end_with_grants(tx, tenant_id, now(), self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             current = await _locked(tx, tenant_id, change.service_account_id)
             if change.revision not in (0, current["revision"]):
                 raise RevisionStale(given=change.revision, current=current["revision"])
@@ -103,7 +103,7 @@ class ServiceAccountStore:
         return response
 
     async def adopt_service_account(
-        self, tenant_id: UUID, service_account_id: UUID, by: Caller, once: Once
+        self, tenant_id: UUID, service_account_id: UUID, by: Caller, once: IdempotencyKey
     ) -> pb.AdoptServiceAccountResponse:
         """Let a service account outlive the grants that made it; one that has ended stays disabled.
 
@@ -113,9 +113,9 @@ class ServiceAccountStore:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.AdoptServiceAccountResponse.FromString(first)
             at = now()
-            await end_with_grants(tx, tenant_id, at, self._audit)
+            await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             row = await _locked(tx, tenant_id, service_account_id)
-            permissions.within(row["permissions"], row["agent_id"] or "", by)
+            permissions.require_subset(row["permissions"], row["agent_id"] or "", by)
             if row["grant_ids"]:
                 row = _there(
                     await tx.row(
@@ -130,7 +130,7 @@ class ServiceAccountStore:
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def delete_service_account(self, tenant_id: UUID, service_account_id: UUID, once: Once) -> None:
+    async def delete_service_account(self, tenant_id: UUID, service_account_id: UUID, once: IdempotencyKey) -> None:
         """Remove a service account; its keys end, and stay in the list of keys."""
         async with self._database.tenant(tenant_id) as tx:
             answer = pb.DeleteServiceAccountResponse()

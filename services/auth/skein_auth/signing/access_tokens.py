@@ -56,7 +56,7 @@ class AccessClaims:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bearer:
+class TokenSubject:
     """Whom a new access token is for."""
 
     subject: UUID
@@ -67,7 +67,7 @@ class Bearer:
     auth_time: datetime | None = None
 
 
-class Keys(Protocol):
+class KeySource(Protocol):
     """The keys of this issuer."""
 
     async def active(self, purpose: Literal["access"]) -> RSAKey:
@@ -80,7 +80,7 @@ class Keys(Protocol):
 class AccessTokens:
     """Signs and verifies tokens in the name of one issuer."""
 
-    def __init__(self, keyring: Keys, issuer: Callable[[], str], more_resources: Sequence[str] = ()) -> None:
+    def __init__(self, keyring: KeySource, issuer: Callable[[], str], more_resources: Sequence[str] = ()) -> None:
         """Ask `issuer` each time: a process that picks its own port knows it late."""
         self._keyring = keyring
         self._issuer = issuer
@@ -96,7 +96,7 @@ class AccessTokens:
         return (issuer, issuer + MCP_PATH, *self._more_resources)
 
     async def sign(
-        self, bearer: Bearer, *, scopes: Collection[str], resources: Sequence[str], at: datetime, until: datetime
+        self, bearer: TokenSubject, *, scopes: Collection[str], resources: Sequence[str], at: datetime, until: datetime
     ) -> tuple[str, datetime]:
         """Sign an access token; return it and the time, a whole second, at which it ends."""
         ends = int(until.timestamp())
@@ -121,7 +121,14 @@ class AccessTokens:
         return await self._signed(claims, TOKEN_TYPE), datetime.fromtimestamp(ends, UTC)
 
     async def sign_id(
-        self, bearer: Bearer, *, nonce: str, access_token: str, at: datetime, until: datetime, facts: dict[str, Any]
+        self,
+        bearer: TokenSubject,
+        *,
+        nonce: str,
+        access_token: str,
+        at: datetime,
+        until: datetime,
+        facts: dict[str, Any],
     ) -> str:
         """Sign an ID token for the application that the access token is given to; `facts` are claims of the account."""
         digest = hashlib.sha256(access_token.encode("ascii")).digest()

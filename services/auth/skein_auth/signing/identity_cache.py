@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from skein_kit.identity.identity_token import LIFETIME_SECONDS, sign
+from skein_kit.identity.identity_token import LIFETIME_SECONDS, sign_identity_token
 
 if TYPE_CHECKING:
     from joserfc.jwk import OKPKey
@@ -17,7 +17,7 @@ LEAST_SECONDS = LIFETIME_SECONDS / 2
 _MAX_REMEMBERED = 10_000
 
 
-class Signed:
+class IdentityCache:
     """Tokens by whom they stand for; one is as good as another, as long as everything that it says still holds."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Signed:
         token, ends = self._tokens.get(place, ("", 0.0))
         if at + LEAST_SECONDS <= ends <= at + LIFETIME_SECONDS:
             return token, ends
-        made = sign(caller, key=key, at=at, until=until)
+        made = sign_identity_token(caller, key=key, at=at, until=until)
         self._tokens[place] = made
         self._tokens.move_to_end(place)
         if len(self._tokens) > _MAX_REMEMBERED:

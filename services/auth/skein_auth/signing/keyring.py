@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal, overload
 import asyncpg
 from joserfc.jwk import OKPKey, RSAKey
 
-from skein_auth.encryption import SealBroken
-from skein_auth.signing.identity_cache import Signed
-from skein_kit.errors import Refusal
+from skein_auth.encryption import DecryptionError
+from skein_auth.signing.identity_cache import IdentityCache
+from skein_kit.errors import RpcError
 from skein_kit.identity.identity_token import ALGORITHM, LIFETIME_SECONDS
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein.auth.v1 import auth_pb2 as pb
-    from skein_auth.encryption import Sealer
+    from skein_auth.encryption import SecretCipher
     from skein_auth.signing.store import KeyStore
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 # Internal identities, and the access and ID tokens that the world verifies.
@@ -39,7 +39,7 @@ OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
 ACCESS_OVERLAP = timedelta(seconds=60)
 # The public halves are believed for this long: what a key signed that has ended is refused a second later, and by the
 # gateway, which remembers what it exchanged, within five.
-BELIEVED_SECONDS = 1.0
+VERIFICATION_KEYS_TTL_SECONDS = 1.0
 # Tokens that name unknown keys make a replica read the public halves no more often than this.
 UNKNOWN_KEY_SECONDS = 0.25
 
@@ -58,7 +58,7 @@ class NewKey:
     create_time: datetime
 
     @classmethod
-    async def make(cls, sealer: Sealer, at: datetime, purpose: Purpose = "identity") -> NewKey:
+    async def make(cls, sealer: SecretCipher, at: datetime, purpose: Purpose = "identity") -> NewKey:
         """Make a key; its id is its thumbprint (RFC 7638)."""
         key: OKPKey | RSAKey
         if purpose == "access":
@@ -81,7 +81,7 @@ class NewKey:
 class Keyring:
     """The keys that sign, and the public halves that verify access tokens, as this replica knows them."""
 
-    def __init__(self, store: KeyStore, sealer: Sealer, *, access_seconds: int = 3600) -> None:
+    def __init__(self, store: KeyStore, sealer: SecretCipher, *, access_seconds: int = 3600) -> None:
         """Give replaced access keys `access_seconds`, the life of an access token, and a little more."""
         self._store = store
         self._sealer = sealer
@@ -91,7 +91,7 @@ class Keyring:
         self._verifying: Mapping[str, RSAKey] = {}
         self._read = float("-inf")
         self._reading = asyncio.Lock()
-        self._signed = Signed()
+        self._signed = IdentityCache()
 
     @overload
     async def active(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
@@ -102,12 +102,12 @@ class Keyring:
     async def active(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
         """Return the key that signs; the cluster's first call makes it.
 
-        Raises SealBroken when the key was sealed with a system key that this process was not given.
+        Raises DecryptionError when the key was sealed with a system key that this process was not given.
         """
         return self._active.get(purpose) or await self.refresh(purpose)
 
     async def signed(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
-        """Return a signed identity and the Unix time at which it ends, `until` at the latest. Raises SealBroken."""
+        """Return a signed identity and the Unix time when it ends, `until` at the latest. Raises DecryptionError."""
         return self._signed.of(caller, key=await self.active(), at=at, until=until)
 
     @overload
@@ -132,7 +132,7 @@ class Keyring:
             return known
         try:
             private = json.loads(self._sealer.open(row["sealed_private_jwk"], name=key_id))
-        except SealBroken:
+        except DecryptionError:
             self._active.pop(purpose, None)
             if self._broken != key_id:
                 log.warning("signing_key_does_not_open", key_id=key_id, check="SKEIN_SYSTEM_KEY")
@@ -145,12 +145,12 @@ class Keyring:
     async def verifying(self, key_id: str) -> RSAKey | None:
         """Return the public key that verifies access tokens of this id; None for one that is not there, or ended."""
         asked = time.monotonic()
-        if asked - self._read >= BELIEVED_SECONDS or key_id not in self._verifying:
+        if asked - self._read >= VERIFICATION_KEYS_TTL_SECONDS or key_id not in self._verifying:
             await self._read_since(asked)
         return self._verifying.get(key_id)
 
     async def rotate(
-        self, once: Once, purpose: Purpose = "identity", *, emergency: bool = False
+        self, once: IdempotencyKey, purpose: Purpose = "identity", *, emergency: bool = False
     ) -> pb.RotateSigningKeyResponse:
         """Make a new key the one that signs, once for each request; in an emergency the old one ends at once."""
         new = await NewKey.make(self._sealer, now(), purpose)
@@ -169,7 +169,7 @@ class Keyring:
             try:
                 for purpose in tuple(self._active):
                     await self.refresh(purpose)
-            except (Refusal, SealBroken, asyncpg.PostgresError):
+            except (RpcError, DecryptionError, asyncpg.PostgresError):
                 # Readiness says what is wrong with the database; the broken seal is logged already.
                 continue
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
 from skein_auth import convert as wire
-from skein_auth.audit.recorder import Audit
+from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
-from skein_auth.exchange.authenticator import NOBODY, Stored
+from skein_auth.exchange.authenticator import UNKNOWN_API_KEY, StoredApiKey
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein_auth.signing.keyring import NewKey, Purpose
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 
 class KeyStore:
@@ -29,16 +29,16 @@ class KeyStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = Requests("auth")
-        self._audit = Audit(AuditStore(database))
+        self._requests = IdempotencyStore("auth")
+        self._audit = AuditRecorder(AuditStore(database))
 
-    async def find_operator_key(self, api_key_id: UUID) -> Stored:
+    async def find_operator_key(self, api_key_id: UUID) -> StoredApiKey:
         """Return NOBODY, which no key proves, when there is no such key."""
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["find_operator_key"], api_key_id=api_key_id)
         if row is None:
-            return NOBODY
-        return Stored(
+            return UNKNOWN_API_KEY
+        return StoredApiKey(
             secret_hash=row["secret_hash"],
             permissions=frozenset(),
             expire_time=row["expire_time"],
@@ -68,7 +68,7 @@ class KeyStore:
             )
 
     async def rotate_signing_key(
-        self, new: NewKey, old_expires: datetime, once: Once, *, emergency: bool = False
+        self, new: NewKey, old_expires: datetime, once: IdempotencyKey, *, emergency: bool = False
     ) -> pb.RotateSigningKeyResponse:
         """Make it the key that signs, whatever signed before; or return the first answer, which names another key.
 

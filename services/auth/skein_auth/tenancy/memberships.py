@@ -30,7 +30,7 @@ class Invitation:
     mailed: bool
 
 
-class Memberships:
+class MembershipClient:
     """The memberships and invitations that tenancy keeps."""
 
     def __init__(self, upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub, keyring: Keyring) -> None:

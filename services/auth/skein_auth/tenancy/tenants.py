@@ -32,7 +32,7 @@ _SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class Membership:
     """What a tenant is, and what an account is in it."""
 
     # False: no such tenant, or a deleted one.
@@ -43,7 +43,7 @@ class Standing:
     role: str = ""
 
 
-class Tenants:
+class TenantDirectory:
     """The tenants, and what accounts are in them."""
 
     def __init__(
@@ -55,9 +55,9 @@ class Tenants:
         self._upkeep = upkeep
         self._keyring = keyring
         self._clock = clock
-        self._remembered: OrderedDict[tuple[UUID, UUID | None], tuple[Standing, float]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
 
-    async def standing(self, tenant_id: UUID, account_id: UUID | None = None) -> Standing:
+    async def standing(self, tenant_id: UUID, account_id: UUID | None = None) -> Membership:
         """Say what the tenant is and what the account is in it. Fails like the call to tenancy.
 
         Only what lets somebody in is remembered: who was just made a member is one at once.
@@ -74,12 +74,12 @@ class Tenants:
                 self._remembered.popitem(last=False)
         return found
 
-    async def _ask(self, tenant_id: UUID, account_id: UUID | None) -> Standing:
+    async def _ask(self, tenant_id: UUID, account_id: UUID | None) -> Membership:
         token, _ = await self._keyring.signed(_SELF, at=time.time())
         metadata = (("authorization", f"Bearer {token}"),)
         request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
         answer = await self._upkeep.GetStanding(request, metadata=metadata)
-        return Standing(
+        return Membership(
             open=answer.state == members_pb2.TENANT_STATE_OPEN,
             closed=answer.state == members_pb2.TENANT_STATE_CLOSED,
             role=_ROLES.get(answer.role, ""),

@@ -17,21 +17,21 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_client.channels import AsyncChannel, async_channel
-from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, ca_file_of, data_dir
+from skein_client.connection import CREDENTIALS_FILE, Connection, NotConfigured, data_dir, read_ca_file
 from skein_client.errors import Unavailable
 from skein_client.retry import RetryPolicy
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_kit.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 # A person waits: a cluster that restarts is tried again, one that is not there is reported soon.
-PATIENCE = RetryPolicy(attempts=3)
+RETRIES = RetryPolicy(attempts=3)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Api:
+class ClusterClient:
     """The public services of a cluster, called with one credential. Refusals are raised as skein_client's errors."""
 
     channel: aio.Channel
@@ -94,10 +94,10 @@ class Api:
 
 
 @asynccontextmanager
-async def calling(connection: Connection) -> AsyncIterator[Api]:
+async def open_client(connection: Connection) -> AsyncIterator[ClusterClient]:
     """Open a channel until the block ends; the first call connects."""
     async with async_channel(connection) as channel:
-        api = Api(channel=cast("aio.Channel", AsyncChannel(channel, connection)), connection=connection)
+        api = ClusterClient(channel=cast("aio.Channel", AsyncChannel(channel, connection)), connection=connection)
         try:
             yield api
         except Unavailable as error:
@@ -107,19 +107,19 @@ async def calling(connection: Connection) -> AsyncIterator[Api]:
                 f"Nothing answers at {connection.endpoint}. Start a cluster with `skein up`, or set SKEIN_ENDPOINT to "
                 "the address of one."
             )
-            raise Failure(message, Exit.UNREACHABLE) from error
+            raise CommandError(message, ExitCode.UNREACHABLE) from error
 
 
 @asynccontextmanager
-async def as_tenant(environment: Mapping[str, str]) -> AsyncIterator[Api]:
+async def as_tenant(environment: Mapping[str, str]) -> AsyncIterator[ClusterClient]:
     """Call with the tenant's key: SKEIN_API_KEY, or the one that `skein up` wrote. Raises NotConfigured."""
     connection = Connection.from_environment(environment)
-    async with calling(dataclasses.replace(connection, timeout=60.0, retries=PATIENCE)) as api:
+    async with open_client(dataclasses.replace(connection, timeout=60.0, retries=RETRIES)) as api:
         yield api
 
 
 @asynccontextmanager
-async def as_operator(environment: Mapping[str, str]) -> AsyncIterator[Api]:
+async def as_operator(environment: Mapping[str, str]) -> AsyncIterator[ClusterClient]:
     """Call with the operator's key: SKEIN_OPERATOR_KEY, or the one that `skein up` wrote. Raises NotConfigured."""
     path = data_dir(environment) / CREDENTIALS_FILE
     saved = read_credentials(path)
@@ -133,8 +133,8 @@ async def as_operator(environment: Mapping[str, str]) -> AsyncIterator[Api]:
             f"`skein up`, which writes {path}."
         )
         raise NotConfigured(message)
-    connection = Connection(endpoint=endpoint, api_key=key, ca_file=ca_file_of(environment))
-    async with calling(dataclasses.replace(connection, timeout=60.0, retries=PATIENCE)) as api:
+    connection = Connection(endpoint=endpoint, api_key=key, ca_file=read_ca_file(environment))
+    async with open_client(dataclasses.replace(connection, timeout=60.0, retries=RETRIES)) as api:
         yield api
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import auth_pb2
-from skein_auth.api_keys.model import PREFIX, Key
-from skein_client.connection import CREDENTIALS_FILE, Connection, ca_file_of, data_dir
+from skein_auth.api_keys.model import PREFIX, ApiKeyToken
+from skein_client.connection import CREDENTIALS_FILE, Connection, data_dir, read_ca_file
 from skein_client.errors import Unauthenticated
-from skein_cluster.api.client import calling, read_credentials
+from skein_cluster.api.client import open_client, read_credentials
 from skein_cluster.api.organizations import ensure_organization, ensure_tenant
 from skein_cluster.embedded.errors import DataDirUnusable
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-NAME = "Development"
-SLUG = "development"
+DEVELOPMENT_NAME = "Development"
+DEVELOPMENT_SLUG = "development"
 _SECRET_MODE = 0o600
 
 
@@ -50,23 +50,23 @@ def make_private(data_dir: Path) -> None:
         raise DataDirUnusable(data_dir, "it cannot be written; use another data folder")
 
 
-def saved(data_dir: Path) -> dict[str, Any]:
+def load_credentials(data_dir: Path) -> dict[str, Any]:
     """Return what an earlier start wrote; empty before the first."""
     return read_credentials(data_dir / CREDENTIALS_FILE)
 
 
-def save(data_dir: Path, credentials: Credentials) -> Path:
+def save_credentials(data_dir: Path, credentials: Credentials) -> Path:
     """Write credentials.json, readable by its owner alone, and return its path."""
     path = data_dir / CREDENTIALS_FILE
     _write_secret(path, json.dumps(dataclasses.asdict(credentials), indent=2) + "\n")
     return path
 
 
-def exchange_key(environment: Mapping[str, str], api_key_id: str, secret: str) -> Path | None:
+def replace_key(environment: Mapping[str, str], api_key_id: str, secret: str) -> Path | None:
     """Put a key's successor into credentials.json where the key stands there; return its path, None where not."""
     path = data_dir(environment) / CREDENTIALS_FILE
     values = read_credentials(path)
-    old = Key.read(PREFIX, str(values.get("api_key", "")))
+    old = ApiKeyToken.read(PREFIX, str(values.get("api_key", "")))
     if not secret or old is None or str(old.token_id) != api_key_id:
         return None
     _write_secret(path, json.dumps({**values, "api_key": secret}, indent=2) + "\n")
@@ -89,7 +89,7 @@ def master_key(data_dir: Path) -> str:
     return path.read_text("utf-8").strip()
 
 
-async def development(
+async def ensure_development_credentials(
     addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
 ) -> Credentials:
     """Return credentials that work: those of an earlier start, or new ones for the development tenant.
@@ -99,28 +99,28 @@ async def development(
     """
     is_secure = bool(environment.get("SKEIN_TLS_CERTIFICATE"))
     grpc_scheme, http_scheme = ("https://", "https://") if is_secure else ("", "http://")
-    endpoint = f"{grpc_scheme}{reachable(addresses['gateway'])}"
-    http = f"{http_scheme}{reachable(addresses['http'])}"
-    base = Connection(endpoint=endpoint, api_key=operator_key, ca_file=ca_file_of(environment))
+    endpoint = f"{grpc_scheme}{reachable_address(addresses['gateway'])}"
+    http = f"{http_scheme}{reachable_address(addresses['http'])}"
+    base = Connection(endpoint=endpoint, api_key=operator_key, ca_file=read_ca_file(environment))
     tenant_id, api_key = str(before.get("tenant_id", "")), str(before.get("api_key", ""))
     if not (tenant_id and api_key and await _works(dataclasses.replace(base, api_key=api_key))):
-        async with calling(base) as operator:
-            organization_id = await ensure_organization(operator, NAME, SLUG)
-            tenant_id = await ensure_tenant(operator, organization_id, NAME, SLUG)
-        async with calling(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
+        async with open_client(base) as operator:
+            organization_id = await ensure_organization(operator, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
+            tenant_id = await ensure_tenant(operator, organization_id, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
+        async with open_client(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
             made = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
         api_key = made.secret
     return Credentials(endpoint=endpoint, http=http, api_key=api_key, tenant_id=tenant_id, operator_key=operator_key)
 
 
-def reachable(address: str) -> str:
+def reachable_address(address: str) -> str:
     """Return the address at which something that listens on every interface can be called from here."""
     host, _, port = address.rpartition(":")
     return f"127.0.0.1:{port}" if host in {"0.0.0.0", "[::]", "::", ""} else address  # noqa: S104 - compared, not bound.
 
 
 async def _works(connection: Connection) -> bool:
-    async with calling(connection) as api:
+    async with open_client(connection) as api:
         with suppress(Unauthenticated):
             await api.auth.GetMe(auth_pb2.GetMeRequest())
             return True

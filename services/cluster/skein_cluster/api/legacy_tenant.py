@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2
-from skein_cluster.api.client import calling
+from skein_cluster.api.client import open_client
 from skein_cluster.api.organizations import ensure_organization, ensure_tenant
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ async def ensure_legacy_tenant(connection: Connection, slug: str, token: str) ->
 
     The connection is the operator's. Repeating the call changes nothing.
     """
-    async with calling(connection) as operator:
+    async with open_client(connection) as operator:
         organization_id = await ensure_organization(operator, "Default", "default")
         tenant_id = await ensure_tenant(operator, organization_id, slug, slug)
-    async with calling(dataclasses.replace(connection, tenant_id=tenant_id)) as acting:
+    async with open_client(dataclasses.replace(connection, tenant_id=tenant_id)) as acting:
         await acting.auth.SetLegacyToken(accounts_pb2.SetLegacyTokenRequest(token=token))
     return tenant_id

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from skein_cluster.backup import cold_storage, postgres_programs
 from skein_cluster.backup.postgres_manifest import PostgresManifest
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, Backup, sha256
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from skein_cluster.backup.repository import Folder
-    from skein_cluster.backup.source import Facts, Source
+    from skein_cluster.backup.repository import BackupRepository
+    from skein_cluster.backup.source import ServerInfo, Source
 
 _PROGRESS = re.compile(r"(\d+)/(\d+) kB")
 
 
-async def create(
-    folder: Folder, source: Source, environment: Mapping[str, str], *, told: Callable[[int, int], None]
+async def create_backup(
+    folder: BackupRepository, source: Source, environment: Mapping[str, str], *, told: Callable[[int, int], None]
 ) -> Backup:
     """Make a backup; `told` hears how many bytes of how many were copied. Raises Failure.
 
@@ -32,7 +32,7 @@ async def create(
     facts = await source.facts()
     _must_be_of(folder, facts.system_identifier)
     started = datetime.now(UTC)
-    files_before = cold_storage.collect(folder, environment)
+    files_before = cold_storage.copy_files(folder, environment)
     backup_id = folder.new_id(started)
     with folder.part(backup_id) as part:
         await _copied(source, facts, part, backup_id, told)
@@ -40,7 +40,7 @@ async def create(
         async with source.connection() as connection:
             finished: datetime = await connection.fetchval("SELECT clock_timestamp()")
         # A file may come or go while the data is copied: a row may name those of before and those of after.
-        files = files_before | cold_storage.collect(folder, environment)
+        files = files_before | cold_storage.copy_files(folder, environment)
         backup = Backup(
             backup_id=backup_id,
             start_time=started,
@@ -68,16 +68,16 @@ async def create(
     return backup
 
 
-def _must_be_of(folder: Folder, system_identifier: str) -> None:
+def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
     known = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
     others = known - {"", system_identifier}
     if others:
         message = f"{folder.path} holds backups of another database; name another folder."
-        raise Failure(message, Exit.REFUSED)
+        raise CommandError(message, ExitCode.REFUSED)
 
 
-async def _copied(source: Source, facts: Facts, part: Path, label: str, told: Callable[[int, int], None]) -> None:
-    program = await postgres_programs.program("pg_basebackup", facts.major)
+async def _copied(source: Source, facts: ServerInfo, part: Path, label: str, told: Callable[[int, int], None]) -> None:
+    program = await postgres_programs.find_program("pg_basebackup", facts.major)
 
     def line(text: str) -> None:
         if match := _PROGRESS.search(text):
@@ -88,9 +88,9 @@ async def _copied(source: Source, facts: Facts, part: Path, label: str, told: Ca
         *("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256", f"--label=skein {label}"),
         *("--progress", "--no-password"),
     ]
-    code, _, said = await postgres_programs.run(command, environment=source.environment, told=line)
+    code, _, said = await postgres_programs.run_program(command, environment=source.environment, told=line)
     if code:
         lines = [each for each in re.split(r"[\r\n]+", said) if "error:" in each]
         why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
         message = f"pg_basebackup could not copy the server: {why.rstrip('.')}."
-        raise Failure(message, Exit.REFUSED)
+        raise CommandError(message, ExitCode.REFUSED)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_cluster.backup.repository import Backup, Folder
+    from skein_cluster.backup.repository import Backup, BackupRepository
 
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -32,7 +32,7 @@ _NAMED = """
 """
 
 
-def places(environment: Mapping[str, str]) -> dict[str, Path]:
+def archive_folders(environment: Mapping[str, str]) -> dict[str, Path]:
     """Return where each service keeps its files."""
     return {
         "memory": MemorySettings.read(environment).archives(environment),
@@ -40,10 +40,10 @@ def places(environment: Mapping[str, str]) -> dict[str, Path]:
     }
 
 
-def collect(folder: Folder, environment: Mapping[str, str]) -> set[str]:
+def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[str]:
     """Bring every file that there is to the folder, and return their names."""
     found: set[str] = set()
-    for kind, place in places(environment).items():
+    for kind, place in archive_folders(environment).items():
         for path in place.glob("*/*.jsonl.gz"):
             name = f"{kind}/{path.parent.name}/{path.name}"
             # One that goes away meanwhile is named by no row any more.
@@ -52,8 +52,8 @@ def collect(folder: Folder, environment: Mapping[str, str]) -> set[str]:
     return found
 
 
-def give_back(
-    names: Iterable[str], folder: Folder, target: Mapping[str, Path], others: Mapping[str, Path]
+def restore_files(
+    names: Iterable[str], folder: BackupRepository, target: Mapping[str, Path], others: Mapping[str, Path]
 ) -> list[str]:
     """Bring files that a restored database names to its services; return those that are nowhere.
 
@@ -68,7 +68,7 @@ def give_back(
     return missing
 
 
-def prune(folder: Folder, kept: Iterable[Backup]) -> int:
+def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
     """Remove the files that no kept backup names; return how many."""
     named = {name for backup in kept for name in backup.cold}
     gone = [path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in named]
@@ -77,7 +77,7 @@ def prune(folder: Folder, kept: Iterable[Backup]) -> int:
     return len(gone)
 
 
-def problems(folder: Folder, backup: Backup) -> list[str]:
+def problems(folder: BackupRepository, backup: Backup) -> list[str]:
     """Return what is wrong with the files that a backup names."""
     found = []
     for name in backup.cold:
@@ -89,7 +89,7 @@ def problems(folder: Folder, backup: Backup) -> list[str]:
     return found
 
 
-async def named(connection: asyncpg.Connection[Any]) -> list[str]:
+async def referenced_files(connection: asyncpg.Connection[Any]) -> list[str]:
     """Return the files that a database names."""
     return [row["name"] for row in await connection.fetch(_NAMED)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skein_cluster.backup.deletions import ACCESSES, SERVICES
+from skein_cluster.backup.deletions import REVOCABLE_TABLES, SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_cluster.backup.deletions import Access, Erasures
+    from skein_cluster.backup.deletions import Deletions, RevocableTable
 
     Connection = asyncpg.Connection[Any]
 
@@ -32,7 +32,7 @@ _ORGANIZATIONS = """
 """
 
 
-async def tombstones(connection: Connection, known: Erasures) -> None:
+async def insert_tombstones(connection: Connection, known: Deletions) -> None:
     """Bring every tombstone there, of what is not there as well: an old export may hold it."""
     there = {row["tenant_id"] for row in await connection.fetch("SELECT tenant_id FROM tenancy.tenants")}
     for service in SERVICES:
@@ -52,7 +52,7 @@ async def tombstones(connection: Connection, known: Erasures) -> None:
         )
 
 
-async def tenants(connection: Connection, known: Erasures) -> list[UUID]:
+async def purge_tenants(connection: Connection, known: Deletions) -> list[UUID]:
     """Remove every row of the tenants that were deleted for good, and report of it; return which there were."""
     wanted = list(known.tenants)
     rows = await connection.fetch("SELECT tenant_id FROM tenancy.tenants WHERE tenant_id = ANY ($1::uuid[])", wanted)
@@ -80,7 +80,7 @@ async def tenants(connection: Connection, known: Erasures) -> list[UUID]:
     return gone
 
 
-async def accounts(connection: Connection, known: Erasures) -> int:
+async def purge_accounts(connection: Connection, known: Deletions) -> int:
     """Remove the accounts that were deleted, and their memberships; return how many there were."""
     wanted: Collection[UUID] = list(known.accounts)
     async with connection.transaction():
@@ -89,7 +89,7 @@ async def accounts(connection: Connection, known: Erasures) -> int:
     return int(status.rpartition(" ")[2])
 
 
-async def subjects(connection: Connection, tenant_id: UUID, gone: Collection[str]) -> None:
+async def purge_subjects(connection: Connection, tenant_id: UUID, gone: Collection[str]) -> None:
     """Take people out of a tenant's directory."""
     for table in ("tenancy.subject_properties", "tenancy.subjects"):
         await connection.execute(
@@ -99,21 +99,21 @@ async def subjects(connection: Connection, tenant_id: UUID, gone: Collection[str
         )
 
 
-async def accesses(connection: Connection, known: Erasures) -> int:
+async def revoke_access(connection: Connection, known: Deletions) -> int:
     """Keep out who was kept out, and remove service accounts that were removed; return how many could come in."""
     gone = [name.partition(":")[2] for name in known.service_accounts]
     status = await connection.execute(
         "DELETE FROM auth.service_accounts WHERE service_account_id::text = ANY ($1::text[])", gone
     )
     count = int(status.rpartition(" ")[2])
-    for access in ACCESSES:
+    for access in REVOCABLE_TABLES:
         closed = known.closed[access.table]
-        status = await connection.execute(closing(access), list(closed), list(closed.values()))
+        status = await connection.execute(revoke_statement(access), list(closed), list(closed.values()))
         count += int(status.rpartition(" ")[2])
     return count
 
 
-def closing(access: Access) -> str:
+def revoke_statement(access: RevocableTable) -> str:
     """Return the statement that keeps out, unless they are kept out already: their names, and since when."""
     return (
         f"UPDATE {access.table} SET {access.close}"  # noqa: S608 - constants.

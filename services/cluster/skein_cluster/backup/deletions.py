@@ -21,7 +21,7 @@ SERVICES = ("memory", "session")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RevocableTable:
     """A table that says who may come in, and how it says that somebody may no more."""
 
     table: str
@@ -35,14 +35,14 @@ class Access:
     is_open: str = "revoke_time IS NULL"
 
 
-ACCESSES = (
-    Access("auth.api_keys", "api_key_id"),
-    Access("auth.operator_keys", "api_key_id"),
-    Access("auth.sign_ins", "sign_in_id"),
+REVOCABLE_TABLES = (
+    RevocableTable("auth.api_keys", "api_key_id"),
+    RevocableTable("auth.operator_keys", "api_key_id"),
+    RevocableTable("auth.sign_ins", "sign_in_id"),
     # All grants of an application from before the time, so a later time closes more.
-    Access("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < closed.time)"),
-    Access("tenancy.invitations", "invitation_id"),
-    Access(
+    RevocableTable("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < closed.time)"),
+    RevocableTable("tenancy.invitations", "invitation_id"),
+    RevocableTable(
         "auth.accounts",
         "account_id",
         is_closed="status = 'deactivated'",
@@ -50,7 +50,7 @@ ACCESSES = (
         close="status = 'deactivated', revision = revision + 1, update_time = closed.time",
         is_open="status <> 'deactivated'",
     ),
-    Access(
+    RevocableTable(
         "auth.service_accounts",
         "service_account_id",
         is_closed="disabled",
@@ -79,7 +79,7 @@ Digests = dict[tuple["UUID", bytes], "datetime"]
 
 
 @dataclass(slots=True)
-class Erasures:
+class Deletions:
     """What a state of the database knows."""
 
     # Salts of tenants, by service.
@@ -93,11 +93,13 @@ class Erasures:
     # People whom the directory of a tenant knows, for every tenant.
     subjects: dict[UUID, set[str]] = field(default_factory=dict)
     # When who was kept out, by table and name.
-    closed: Mapping[str, dict[str, datetime]] = field(default_factory=lambda: {access.table: {} for access in ACCESSES})
+    closed: Mapping[str, dict[str, datetime]] = field(
+        default_factory=lambda: {access.table: {} for access in REVOCABLE_TABLES}
+    )
     # Up to when it is known; None where nothing tells.
     until: datetime | None = None
 
-    def add(self, other: Erasures) -> None:
+    def add(self, other: Deletions) -> None:
         """Know what another state knows as well. A person is in a directory only if both have them."""
         for service in SERVICES:
             self.salts[service].update(other.salts[service])
@@ -114,7 +116,7 @@ class Erasures:
                 self.closed[table][name] = max(time, self.closed[table].get(name, time))
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
-    def since(self, before: Erasures) -> Fresh:
+    def since(self, before: Deletions) -> NewTombstones:
         """Return what an earlier state does not know."""
         fresh: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
         for service, digests in self.digests.items():
@@ -122,11 +124,11 @@ class Erasures:
             for key, time in digests.items():
                 if key not in known or known[key] < time:
                     fresh[service].setdefault(key[0], set()).add(key[1])
-        return Fresh(digests=fresh, salts=self.salts)
+        return NewTombstones(digests=fresh, salts=self.salts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fresh:
+class NewTombstones:
     """Digests that one state knows and an earlier one does not, by service and tenant."""
 
     digests: Mapping[str, Mapping[UUID, set[bytes]]]
@@ -143,9 +145,9 @@ class Fresh:
         return sum(len(digests) for tenants in self.digests.values() for digests in tenants.values())
 
 
-async def read(connection: Connection) -> Erasures:
+async def read_deletions(connection: Connection) -> Deletions:
     """Read what a database knows; of one whose schema is older than purges, nothing."""
-    found = Erasures()
+    found = Deletions()
     for service in SERVICES:
         if await connection.fetchval("SELECT to_regclass($1)", f"{service}.tombstones") is None:
             return found
@@ -159,7 +161,7 @@ async def read(connection: Connection) -> Erasures:
     for row in await connection.fetch(_SUBJECTS):
         known = found.subjects.setdefault(row["tenant_id"], set())
         known.update([row["subject_id"]] if row["subject_id"] is not None else [])
-    for access in ACCESSES:
+    for access in REVOCABLE_TABLES:
         rows = await connection.fetch(
             f"SELECT {access.column}::text AS name, {access.time} AS time FROM {access.table} WHERE {access.is_closed}"  # noqa: S608 - constants.
         )

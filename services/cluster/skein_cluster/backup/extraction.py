@@ -65,7 +65,7 @@ def problems(folder: Path) -> list[str]:
     return found
 
 
-def unpack(
+def extract(
     folder: Path,
     files: Mapping[str, Mapping[str, Any]],
     to: Path,
@@ -99,7 +99,7 @@ def unpack(
             _write(_inside(to / "pg_wal", member), content, own, told)
 
 
-def unpack_log(folder: Path, to: Path) -> None:
+def extract_wal(folder: Path, to: Path) -> None:
     """Write the log that a backup carries itself. Raises BackupDamaged."""
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):

@@ -10,13 +10,13 @@ HISTORY = re.compile(r"([0-9A-F]{8})\.history")
 _WORD = 1 << 32
 
 
-def parse(text: str) -> int:
+def parse_lsn(text: str) -> int:
     """Return a place as a number: "0/3000028" is 50331688. Raises ValueError."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
 
 
-def show(place: int) -> str:
+def format_lsn(place: int) -> str:
     """Return a place as Postgres writes it."""
     return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import programs
 from skein_cluster.embedded.errors import PostgresDidNotStart
@@ -27,7 +27,7 @@ _IDENTIFIER = re.compile(r"Database system identifier: +(\d+)")
 _TIME = re.compile(r"(?:COMMIT|ABORT) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) UTC")
 
 
-async def program(name: str, major: int, *, exactly: bool = False) -> Path:
+async def find_program(name: str, major: int, *, exactly: bool = False) -> Path:
     """Return a program of this major version, or of a later one unless it must be the same. Raises Failure.
 
     The wheel's comes first.
@@ -45,27 +45,27 @@ async def program(name: str, major: int, *, exactly: bool = False) -> Path:
     which = f"version {major}" if exactly else f"version {major} or later"
     had = f", and there is {', '.join(tried)}" if tried else ""
     message = f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH."
-    raise Failure(message, Exit.CANNOT_START)
+    raise CommandError(message, ExitCode.CANNOT_START)
 
 
 async def system_identifier(place: Path, major: int) -> str:
     """Return which database lies in a folder, running or not; empty where that cannot be told."""
-    control = await program("pg_controldata", major, exactly=True)
-    _, said, _ = await run([str(control), str(place)], environment={})
+    control = await find_program("pg_controldata", major, exactly=True)
+    _, said, _ = await run_program([str(control), str(place)], environment={})
     match = _IDENTIFIER.search(said)
     return match.group(1) if match else ""
 
 
 async def last_transaction(segment: Path, major: int) -> datetime | None:
     """Return when the last transaction in a segment of the log ended; None when there is none."""
-    dump = await program("pg_waldump", major, exactly=True)
+    dump = await find_program("pg_waldump", major, exactly=True)
     # It may complain about a record that goes on in the next segment: what it said before that counts.
-    _, said, _ = await run([str(dump), "--rmgr=Transaction", str(segment)], environment={})
+    _, said, _ = await run_program([str(dump), "--rmgr=Transaction", str(segment)], environment={})
     times = [datetime.fromisoformat(time).replace(tzinfo=UTC) for time in _TIME.findall(said)]
     return max(times, default=None)
 
 
-async def run(
+async def run_program(
     command: Sequence[str], *, environment: Mapping[str, str], told: Callable[[str], None] | None = None
 ) -> tuple[int, str, str]:
     """Run a program to its end; return its exit code, its output and its complaints.
@@ -119,6 +119,6 @@ def _candidates(name: str) -> list[Path]:
 
 
 async def _major(path: Path) -> int:
-    code, out, _ = await run([str(path), "--version"], environment={})
+    code, out, _ = await run_program([str(path), "--version"], environment={})
     match = _VERSION.search(out)
     return int(match.group(1)) if code == 0 and match else 0

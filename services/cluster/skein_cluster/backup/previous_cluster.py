@@ -13,15 +13,15 @@ import asyncpg
 from skein_cluster.backup import deletions as erasures
 from skein_cluster.backup import postgres_programs
 from skein_cluster.backup.lsn import SEGMENT
-from skein_cluster.backup.source import embedded
+from skein_cluster.backup.source import open_embedded_server
 from skein_cluster.embedded.errors import EmbeddedPostgresError
-from skein_cluster.embedded.recovery import found
+from skein_cluster.embedded.recovery import find_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_cluster.backup.deletions import Erasures
-    from skein_cluster.backup.repository import Backup, Folder
+    from skein_cluster.backup.deletions import Deletions
+    from skein_cluster.backup.repository import Backup, BackupRepository
     from skein_cluster.embedded.server import Server
 
 # Segments that are looked at for the last transaction.
@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Old:
+class PreviousCluster:
     """What is left of it."""
 
     # Where its log lies: of a cluster that was restored before, also where it lay until then.
@@ -39,10 +39,10 @@ class Old:
     # When the last transaction in these ended.
     last_time: datetime | None = None
     # What was purged, of one whose log went nowhere.
-    erasures: Erasures | None = None
+    erasures: Deletions | None = None
 
 
-async def look(backup: Backup, folder: Folder, data_dir: Path) -> Old:
+async def inspect_previous(backup: Backup, folder: BackupRepository, data_dir: Path) -> PreviousCluster:
     """Look at the old data folders; of one that is gone or damaged nothing is said.
 
     Nothing in them is changed, but where no log was kept and the cluster is down, its database is run to be asked.
@@ -53,14 +53,14 @@ async def look(backup: Backup, folder: Folder, data_dir: Path) -> Old:
         if place is None or await postgres_programs.system_identifier(place, backup.major) != backup.system_identifier:
             continue
         if not folder.wal.is_dir():
-            return Old(erasures=await _asked(Path(old), backup))
-        server = found(place)
+            return PreviousCluster(erasures=await _read_deletions(Path(old), backup))
+        server = find_server(place)
         if server is not None:
             await _flush(server, backup)
         logs.append(place / "pg_wal")
         if (last := await _last_moment(logs[-1], backup)) is not None:
             times.append(last)
-    return Old(logs=logs, last_time=max(times, default=None))
+    return PreviousCluster(logs=logs, last_time=max(times, default=None))
 
 
 def _place(old: str, data_dir: Path) -> Path | None:
@@ -71,12 +71,12 @@ def _place(old: str, data_dir: Path) -> Path | None:
     return place if (place / "global" / "pg_control").exists() else None
 
 
-async def _asked(data_dir: Path, backup: Backup) -> Erasures | None:
+async def _read_deletions(data_dir: Path, backup: Backup) -> Deletions | None:
     try:
-        async with embedded(data_dir, {}) as server:
+        async with open_embedded_server(data_dir, {}) as server:
             connection = await asyncpg.connect(**server.dsn(user=backup.superuser, database=backup.database))
             try:
-                known = await erasures.read(connection)
+                known = await erasures.read_deletions(connection)
                 known.until = datetime.now(UTC)
                 return known
             finally:

@@ -21,11 +21,11 @@ from skein.memory.v1 import blocks_pb2, blocks_pb2_grpc, memory_pb2, memory_pb2_
 from skein.session.v1 import session_pb2_grpc, states_pb2
 from skein_cluster import registry
 from skein_cluster.backup import deletion_statements, purged_items
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_kit.calls.call import Call, working_for
-from skein_kit.host.process import Host, running
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_kit.calls.call import Call, as_current_call
+from skein_kit.host.process import Host, run_services
 from skein_kit.identity import permissions
-from skein_kit.identity.identity_token import Caller, TokenVerifier, sign
+from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier, sign_identity_token
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import asyncpg
     from google.protobuf.message import Message
 
-    from skein_cluster.backup.deletions import Erasures, Fresh
-    from skein_cluster.backup.purged_items import Found
+    from skein_cluster.backup.deletions import Deletions, NewTombstones
+    from skein_cluster.backup.purged_items import PurgedItems
 
     Connection = asyncpg.Connection[Any]
 
@@ -47,20 +47,20 @@ _MESSAGES_AT_ONCE = 1000
 _PRINCIPAL = "system:restore"
 
 
-async def replay(
-    connection: Connection, url: str, environment: Mapping[str, str], *, known: Erasures, fresh: Fresh
+async def replay_purges(
+    connection: Connection, url: str, environment: Mapping[str, str], *, known: Deletions, fresh: NewTombstones
 ) -> dict[str, int]:
     """Remove what was purged, deleted or revoked; return how much of each kind there was.
 
     `url` names the database, which nobody else uses. Raises Failure when something of it is still there in the end.
     """
     counts: Counter[str] = Counter()
-    gone = await deletion_statements.tenants(connection, known)
+    gone = await deletion_statements.purge_tenants(connection, known)
     counts["tenants"] = len(gone)
-    counts["accounts"] = await deletion_statements.accounts(connection, known)
-    counts["revocations"] = await deletion_statements.accesses(connection, known)
-    await deletion_statements.tombstones(connection, known)
-    found = await purged_items.find(connection, fresh)
+    counts["accounts"] = await deletion_statements.purge_accounts(connection, known)
+    counts["revocations"] = await deletion_statements.revoke_access(connection, known)
+    await deletion_statements.insert_tombstones(connection, known)
+    found = await purged_items.find_purged(connection, fresh)
     for each in found:
         counts.update(each.counts)
     if any(sum(each.counts.values()) for each in found):
@@ -69,16 +69,16 @@ async def replay(
                 await purging.tenant(each)
     for each in found:
         absent = set(each.directory) - known.subjects.get(each.tenant_id, set())
-        await deletion_statements.subjects(connection, each.tenant_id, absent)
+        await deletion_statements.purge_subjects(connection, each.tenant_id, absent)
         counts["people"] += len(absent)
-    left = [each for each in await purged_items.find(connection, fresh) if sum(each.counts.values())]
+    left = [each for each in await purged_items.find_purged(connection, fresh) if sum(each.counts.values())]
     if left:
         message = f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored."
-        raise Failure(message, Exit.FAULT)
+        raise CommandError(message, ExitCode.FAULT)
     return {kind: count for kind, count in counts.items() if count}
 
 
-class _Purging:
+class _ServicePurge:
     """The services, called as the cluster itself in one tenant after the other."""
 
     def __init__(self, host: Host, key: OKPKey) -> None:
@@ -87,7 +87,7 @@ class _Purging:
         self._blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory"))
         self._session = session_pb2_grpc.SessionServiceStub(host.channel("session"))
 
-    async def tenant(self, found: Found) -> None:
+    async def tenant(self, found: PurgedItems) -> None:
         """Purge what was found of a tenant; what goes along with something else is passed over."""
         for session_id in found.session_ids:
             of_session = states_pb2.PurgeSessionRequest(session_id=session_id)
@@ -132,13 +132,13 @@ class _Purging:
         deadline = asyncio.get_running_loop().time() + _CALL_SECONDS
         call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
         who = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
-        with working_for(call):
-            call.token, _ = sign(who, key=self._key, at=time.time())
+        with as_current_call(call):
+            call.token, _ = sign_identity_token(who, key=self._key, at=time.time())
             yield
 
 
 @asynccontextmanager
-async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_Purging]:
+async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_ServicePurge]:
     """Run the services that purge, for this process alone: they believe a key that nobody else ever has."""
     key = OKPKey.generate_key("Ed25519", {"kid": "restore"}, private=True)
 
@@ -154,11 +154,11 @@ async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_
         schema_version=registry.migrations()[-1].number,
         addresses={},
         repairing=True,
-        _verifier=TokenVerifier(public_keys),
+        _verifier=IdentityTokenVerifier(public_keys),
     )
     services = [dataclasses.replace(service, port=None) for service in registry.load(_SERVICES)]
-    async with running(services, host):
-        yield _Purging(host, key)
+    async with run_services(services, host):
+        yield _ServicePurge(host, key)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_cluster.backup.deletions import Fresh
+    from skein_cluster.backup.deletions import NewTombstones
 
     Connection = asyncpg.Connection[Any]
 
@@ -47,7 +47,7 @@ _AT_ONCE = 5000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class PurgedItems:
     """What is there of a tenant and was purged."""
 
     tenant_id: UUID
@@ -72,26 +72,26 @@ class Found:
         }
 
 
-async def find(connection: Connection, fresh: Fresh) -> list[Found]:
+async def find_purged(connection: Connection, fresh: NewTombstones) -> list[PurgedItems]:
     """Look through every tenant of which something was purged."""
     memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("memory")}
     session = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("session")}
-    found: list[Found] = []
+    found: list[PurgedItems] = []
     for tenant_id in sorted({*memory, *session}):
         memory_salt, of_memory = memory.get(tenant_id, (b"", set[bytes]()))
         session_salt, of_session = session.get(tenant_id, (b"", set[bytes]()))
-        gone = _Matcher(
+        gone = _TombstoneMatcher(
             memory_salt=memory_salt,
             memory=frozenset(of_memory),
             session_salt=session_salt,
             session=frozenset(of_session),
         )
-        found.append(await _Asking(connection, tenant_id, gone).all())
+        found.append(await _TenantScan(connection, tenant_id, gone).all())
     return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Matcher:
+class _TombstoneMatcher:
     """Knows what was purged of one tenant."""
 
     memory_salt: bytes
@@ -110,20 +110,20 @@ class _Matcher:
         return of_session or self.in_memory("subject_id", subject_id.encode())
 
 
-class _Asking:
+class _TenantScan:
     """Reads one tenant's names, some at a time."""
 
-    def __init__(self, connection: Connection, tenant_id: UUID, gone: _Matcher) -> None:
+    def __init__(self, connection: Connection, tenant_id: UUID, gone: _TombstoneMatcher) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
         self._gone = gone
 
-    async def all(self) -> Found:
+    async def all(self) -> PurgedItems:
         """Return everything that was purged."""
         gone = self._gone
         external = await self._rows(_EXTERNAL, lambda name: gone.in_session(session_names.of_message(name)))
         named = await self._names(_MESSAGES, lambda id_: gone.in_session(session_names.of_message_id(id_)))
-        return Found(
+        return PurgedItems(
             tenant_id=self._tenant_id,
             memory_ids=await self._names(_MEMORIES, lambda id_: gone.in_memory("memory_id", id_.bytes)),
             block_ids=await self._names(_BLOCKS, lambda id_: gone.in_memory("block_id", id_.encode())),

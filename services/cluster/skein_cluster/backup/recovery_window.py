@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_cluster.backup import wal_archive
-from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.backup.wal_archive import WalArchive
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_cluster.backup.repository import Backup, Folder
+    from skein_cluster.backup.repository import Backup, BackupRepository
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Range:
+class RecoveryWindow:
     """From the end of a backup to the last transaction that the log tells of without a gap."""
 
     backup: Backup
@@ -26,16 +26,16 @@ class Range:
     gap: str
 
 
-async def of(folder: Folder) -> list[Range]:
+async def recovery_windows(folder: BackupRepository) -> list[RecoveryWindow]:
     """Return every backup with its ranges, one for each timeline, oldest first."""
-    found: list[Range] = []
+    found: list[RecoveryWindow] = []
     for backup in folder.backups():
-        log = Archive(folder, backup.wal_segment_bytes)
+        log = WalArchive(folder, backup.wal_segment_bytes)
         for timeline in log.timelines_of(backup):
             stretch = log.stretch(backup, timeline)
             last = await wal_archive.last_moment(stretch, backup) if stretch.files else None
             found.append(
-                Range(
+                RecoveryWindow(
                     backup=backup,
                     timeline=timeline,
                     until=max(filter(None, (last, backup.finish_time))),

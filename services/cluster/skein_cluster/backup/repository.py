@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_kit.backup_folder import BACKUPS, MANIFEST
 
@@ -108,7 +108,7 @@ def _checksum(said: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class BackupRepository:
     """The folder."""
 
     path: Path
@@ -135,7 +135,7 @@ class Folder:
             (self.path / BACKUPS).mkdir(exist_ok=True, mode=_PRIVATE)
         except OSError as error:
             message = f"{self.path} cannot be used for backups ({error.strerror}); name another folder."
-            raise Failure(message, Exit.CANNOT_START) from None
+            raise CommandError(message, ExitCode.CANNOT_START) from None
 
     def owner(self) -> tuple[str, str]:
         """Return which database the log here is of, and where its data lay when it started last; empty for none."""
@@ -171,7 +171,7 @@ class Folder:
         """Return one backup. Raises Failure, and BackupDamaged."""
         if backup_id not in {folder.name for folder in self._folders()}:
             message = f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is."
-            raise Failure(message, Exit.REFUSED)
+            raise CommandError(message, ExitCode.REFUSED)
         return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
 
     @contextlib.contextmanager
@@ -206,7 +206,7 @@ class Folder:
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 message = f"Another `skein backup` is at work in {self.path}; wait until it is done."
-                raise Failure(message, Exit.REFUSED) from None
+                raise CommandError(message, ExitCode.REFUSED) from None
             yield
         finally:
             os.close(handle)

@@ -22,15 +22,15 @@ import asyncpg
 from skein_cluster import registry
 from skein_cluster.backup import cold_storage, extraction, lsn, previous_cluster, purge_replay, selection, wal_archive
 from skein_cluster.backup import deletions as erasures
-from skein_cluster.backup.deletions import Erasures
+from skein_cluster.backup.deletions import Deletions
 from skein_cluster.backup.lsn import Segment
 from skein_cluster.backup.repository import BackupDamaged
-from skein_cluster.backup.wal_archive import Archive, Stretch
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.backup.wal_archive import WalArchive, WalRange
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.binaries import MAJOR
 from skein_cluster.embedded.databases import quoted
 from skein_cluster.embedded.errors import PostgresDidNotStart
-from skein_cluster.embedded.recovery import discard, restoring
+from skein_cluster.embedded.recovery import delete_data, prepare_restore
 from skein_cluster.embedded.server import SUPERUSER
 from skein_cluster.processes.single_process import DATABASE
 from skein_kit.database.schema_migrations import migrate
@@ -38,8 +38,8 @@ from skein_kit.database.schema_migrations import migrate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_cluster.backup.repository import Backup, Folder
-    from skein_cluster.embedded.recovery import Restoration
+    from skein_cluster.backup.repository import Backup, BackupRepository
+    from skein_cluster.embedded.recovery import RestoreTarget
     from skein_cluster.embedded.server import Server
 
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -52,7 +52,7 @@ _REPLAYED = "SELECT pg_last_wal_replay_lsn()::text"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Restored:
+class RestoreResult:
     """What became of a backup."""
 
     backup_id: str
@@ -72,7 +72,7 @@ class Restored:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Watch:
+class _StepTimer:
     """Measures the steps, and says when one begins."""
 
     told: Callable[[str], None]
@@ -88,7 +88,7 @@ class _Watch:
 
 
 async def restore(
-    folder: Folder,
+    folder: BackupRepository,
     backup: Backup,
     data_dir: Path,
     environment: Mapping[str, str],
@@ -96,7 +96,7 @@ async def restore(
     to: datetime | None,
     timeline: int | None,
     told: Callable[[str], None],
-) -> Restored:
+) -> RestoreResult:
     """Bring a backup back to a moment, or as far as the log leads, in a data folder without a database.
 
     It goes along the newest timeline, or the one that is named.
@@ -104,14 +104,14 @@ async def restore(
     Raises Failure, BackupDamaged, and the embedded server's errors; then there is nothing at the place.
     """
     _must_fit(backup)
-    watch = _Watch(told=told)
-    with folder.reading(), restoring(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
+    watch = _StepTimer(told=told)
+    with folder.reading(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
         with watch.step("look", "Looking at the log …"):
-            before = await previous_cluster.look(backup, folder, data_dir)
-            log = Archive(folder, backup.wal_segment_bytes)
-            along = await selection.timeline(log, [backup], timeline)
+            before = await previous_cluster.inspect_previous(backup, folder, data_dir)
+            log = WalArchive(folder, backup.wal_segment_bytes)
+            along = await selection.choose_timeline(log, [backup], timeline)
             to = await _within(folder, log.stretch(backup, along), backup, to, before)
-        recovering = _Recovering(folder=folder, log=log, place=place, watch=watch, beside=before.logs)
+        recovering = _Recovery(folder=folder, log=log, place=place, watch=watch, beside=before.logs)
         known = await recovering.erasures(backup, before, but=along if to is None else None)
         data = place.folder()
         try:
@@ -120,28 +120,28 @@ async def restore(
             result = await recovering.finished(backup, data, along, known, data_dir, environment, to=to)
             place.complete(data)
         except BaseException:
-            discard(data)
+            delete_data(data)
             raise
     return result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Recovering:
+class _Recovery:
     """The steps, over one folder of backups."""
 
-    folder: Folder
-    log: Archive
-    place: Restoration
-    watch: _Watch
+    folder: BackupRepository
+    log: WalArchive
+    place: RestoreTarget
+    watch: _StepTimer
     # Where an old cluster has what the archive does not have yet.
     beside: Sequence[Path]
 
-    async def erasures(self, backup: Backup, before: previous_cluster.Old, *, but: int | None) -> Erasures:
+    async def erasures(self, backup: Backup, before: previous_cluster.PreviousCluster, *, but: int | None) -> Deletions:
         """Return what the newest states of the database know: of an old cluster that is there, of every timeline.
 
         The timeline `but` is passed over when the backup is its newest: what is brought back is that state itself.
         """
-        known = Erasures()
+        known = Deletions()
         if before.erasures is not None:
             known.add(before.erasures)
         every = [each for each in self.folder.backups() if each.system_identifier == backup.system_identifier]
@@ -157,13 +157,13 @@ class _Recovering:
                     async with self._server(newest, data, timeline, to=None, archives=False) as server:
                         known.add(await self._erasures_of(server, newest, timeline))
             finally:
-                discard(data)
+                delete_data(data)
         return known
 
-    async def _erasures_of(self, server: Server, backup: Backup, timeline: int) -> Erasures:
+    async def _erasures_of(self, server: Server, backup: Backup, timeline: int) -> Deletions:
         connection = await _connect(server, backup.superuser, backup.database)
         try:
-            known = await erasures.read(connection)
+            known = await erasures.read_deletions(connection)
             last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
             known.until = max(filter(None, (last, backup.finish_time)))
             if beyond := await self._unread(connection, backup, timeline):
@@ -175,7 +175,7 @@ class _Recovering:
     async def _unread(self, connection: Connection, backup: Backup, timeline: int) -> str:
         """Return the segment where recovery ended although the archive has later ones; empty when it has none."""
         size = backup.wal_segment_bytes
-        reached = (lsn.parse(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
+        reached = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
         if self.log.stretch(backup, timeline).end <= reached:
             return ""
         return Segment(timeline, reached).name(size)
@@ -196,7 +196,7 @@ class _Recovering:
     async def unpack(self, backup: Backup, data: Path) -> None:
         """Write a backup's data, and say to the server that it is to recover."""
         own = self.place.account.own
-        await asyncio.to_thread(extraction.unpack, self.folder.of(backup), backup.files, data, own, _hear_nothing)
+        await asyncio.to_thread(extraction.extract, self.folder.of(backup), backup.files, data, own, _hear_nothing)
         signal = data / "recovery.signal"
         signal.touch(mode=0o600)
         own(signal)
@@ -206,12 +206,12 @@ class _Recovering:
         backup: Backup,
         data: Path,
         timeline: int,
-        known: Erasures,
+        known: Deletions,
         data_dir: Path,
         environment: Mapping[str, str],
         *,
         to: datetime | None,
-    ) -> Restored:
+    ) -> RestoreResult:
         """Recover the data, bring its schema to this version's, and remove what was purged."""
         with contextlib.ExitStack() as measured:
             measured.enter_context(self.watch.step("recover", "Recovering …"))
@@ -228,17 +228,17 @@ class _Recovering:
                     unread = await self._unread(connection, backup, timeline) if to is None else ""
                     places = {"SKEIN_DATA_DIR": str(data_dir), **environment}
                     with self.watch.step("purge", "Purging again what was purged …"):
-                        fresh = known.since(await erasures.read(connection))
-                        missing = cold_storage.give_back(
-                            await cold_storage.named(connection),
+                        fresh = known.since(await erasures.read_deletions(connection))
+                        missing = cold_storage.restore_files(
+                            await cold_storage.referenced_files(connection),
                             self.folder,
-                            cold_storage.places(places),
+                            cold_storage.archive_folders(places),
                             _cold_of(backup),
                         )
-                        erased = await purge_replay.replay(connection, url, places, known=known, fresh=fresh)
+                        erased = await purge_replay.replay_purges(connection, url, places, known=known, fresh=fresh)
                 finally:
                     await connection.close()
-        return Restored(
+        return RestoreResult(
             backup_id=backup.backup_id,
             last_time=last,
             timeline=now_on,
@@ -260,7 +260,7 @@ class _Recovering:
             "recovery_target_action": "promote",
             "max_connections": "100",
             # A restored database begins a timeline of its own: its log goes on where that of before is.
-            **(wal_archive.settings(self.folder) if archives else {}),
+            **(wal_archive.archive_settings(self.folder) if archives else {}),
         }
         if to is not None:
             settings["recovery_target_time"] = to.isoformat(sep=" ")
@@ -271,7 +271,7 @@ class _Recovering:
             said = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
             why = said[-1] if said else str(error).splitlines()[0]
             message = f"The backup {backup.backup_id} could not be recovered: {why}."
-            raise Failure(message, Exit.FAULT) from error
+            raise CommandError(message, ExitCode.FAULT) from error
 
 
 def _emptied(data: Path) -> None:
@@ -293,11 +293,15 @@ def _must_fit(backup: Backup) -> None:
             f" restore with Skein {backup.skein_version}."
         )
     if problem:
-        raise Failure(problem, Exit.CANNOT_START)
+        raise CommandError(problem, ExitCode.CANNOT_START)
 
 
 async def _within(
-    folder: Folder, stretch: Stretch, backup: Backup, to: datetime | None, before: previous_cluster.Old
+    folder: BackupRepository,
+    stretch: WalRange,
+    backup: Backup,
+    to: datetime | None,
+    before: previous_cluster.PreviousCluster,
 ) -> datetime | None:
     """Return the moment to stop at; None for the end of the log. Raises Failure for a moment out of range."""
     if to is None:
@@ -309,20 +313,20 @@ async def _within(
     until = max(filter(None, (last, backup.finish_time)))
     if to < backup.finish_time or to > until:
         message = (
-            f"{shown(to)} is not within what {backup.backup_id} in {folder.path} can be brought back to:"
-            f" from {shown(backup.finish_time)} to {shown(until)}."
+            f"{format_moment(to)} is not within what {backup.backup_id} in {folder.path} can be brought back to:"
+            f" from {format_moment(backup.finish_time)} to {format_moment(until)}."
         )
-        raise Failure(message, Exit.REFUSED)
+        raise CommandError(message, ExitCode.REFUSED)
     return None if to == until else to
 
 
-def shown(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     """Return a moment as it is printed, and as --to takes it."""
     return moment.isoformat(sep=" ", timespec="microseconds").replace("+00:00", "Z")
 
 
 def _cold_of(backup: Backup) -> dict[str, Path]:
-    return cold_storage.places({"SKEIN_DATA_DIR": backup.data_dir}) if backup.data_dir else {}
+    return cold_storage.archive_folders({"SKEIN_DATA_DIR": backup.data_dir}) if backup.data_dir else {}
 
 
 async def _named_as_here(server: Server, backup: Backup) -> None:

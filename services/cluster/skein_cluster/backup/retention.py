@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_cluster.backup import cold_storage
-from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.backup.wal_archive import WalArchive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_cluster.backup.repository import Folder
+    from skein_cluster.backup.repository import BackupRepository
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pruned:
+class PruneResult:
     """What went."""
 
     backup_ids: Sequence[str]
@@ -23,7 +23,7 @@ class Pruned:
     cold_files: int
 
 
-def prune(folder: Folder, keep: int) -> Pruned:
+def prune(folder: BackupRepository, keep: int) -> PruneResult:
     """Keep the newest backups, and of the log and cold storage what they need. The folder must be held for writing."""
     backups = folder.backups()
     kept = backups[-keep:]
@@ -32,11 +32,11 @@ def prune(folder: Folder, keep: int) -> Pruned:
         folder.remove(backup)
     segments = []
     if kept:
-        segments = Archive(folder, kept[0].wal_segment_bytes).before(kept)
+        segments = WalArchive(folder, kept[0].wal_segment_bytes).before(kept)
         for path in segments:
             path.unlink(missing_ok=True)
-    return Pruned(
+    return PruneResult(
         backup_ids=[backup.backup_id for backup in gone],
         segments=len(segments),
-        cold_files=cold_storage.prune(folder, kept),
+        cold_files=cold_storage.prune_files(folder, kept),
     )

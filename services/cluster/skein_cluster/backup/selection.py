@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_cluster.backup import wal_archive
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from skein_cluster.backup.repository import Backup
-    from skein_cluster.backup.wal_archive import Archive
+    from skein_cluster.backup.wal_archive import WalArchive
 
 
-async def timeline(log: Archive, backups: Sequence[Backup], wanted: int | None) -> int:
+async def choose_timeline(log: WalArchive, backups: Sequence[Backup], wanted: int | None) -> int:
     """Return the timeline that is wanted, else the one on which the last thing was done. Raises Failure.
 
     Each restore begins one, also one that was only tried out while the cluster went on: so it is not the newest.
@@ -23,14 +23,14 @@ async def timeline(log: Archive, backups: Sequence[Backup], wanted: int | None) 
     known = sorted({each for backup in backups for each in log.timelines_of(backup)})
     if wanted is not None and wanted not in known:
         message = f"Nothing leads to timeline {wanted}; there are {', '.join(map(str, known))}."
-        raise Failure(message, Exit.REFUSED)
+        raise CommandError(message, ExitCode.REFUSED)
     if wanted is not None or len(known) == 1:
         return wanted or known[0]
     lasts = {each: await _last(log, backups, each) for each in known}
     return max(known, key=lambda each: (lasts[each], each))
 
 
-def newest(log: Archive, backups: Sequence[Backup], along: int, before: datetime | None) -> Backup:
+def newest_backup(log: WalArchive, backups: Sequence[Backup], along: int, before: datetime | None) -> Backup:
     """Return the newest backup on the way of a timeline, of before a moment if one is given.
 
     When there is none, the oldest on the way says from when on there could be.
@@ -40,7 +40,7 @@ def newest(log: Archive, backups: Sequence[Backup], along: int, before: datetime
     return (fitting or leading[:1])[-1]
 
 
-async def _last(log: Archive, backups: Sequence[Backup], along: int) -> datetime:
-    backup = newest(log, backups, along, None)
+async def _last(log: WalArchive, backups: Sequence[Backup], along: int) -> datetime:
+    backup = newest_backup(log, backups, along, None)
     last = await wal_archive.last_moment(log.stretch(backup, along), backup)
     return max(filter(None, (last, backup.finish_time)))

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import asyncpg
 
 from skein_cluster.backup import wal_archive
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.embedded.recovery import found
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.embedded.recovery import find_server
 from skein_cluster.processes.single_process import DATABASE
 from skein_kit.database.schema_migrations import version
 from skein_kit.settings import ProcessSettings
@@ -43,7 +43,7 @@ _OWN_TABLESPACES = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class ServerInfo:
     """What a server says of itself."""
 
     system_identifier: str
@@ -75,13 +75,13 @@ class Source:
             connection = await asyncpg.connect(**self.connect, timeout=_CONNECT_SECONDS)
         except OSError as error:
             message = f"The database does not answer ({error}); check SKEIN_DATABASE_URL."
-            raise Failure(message, Exit.UNREACHABLE) from None
+            raise CommandError(message, ExitCode.UNREACHABLE) from None
         try:
             yield connection
         finally:
             await connection.close()
 
-    async def facts(self) -> Facts:
+    async def facts(self) -> ServerInfo:
         """Ask the server about itself. Raises Failure where it cannot be backed up."""
         async with self.connection() as connection:
             row = await connection.fetchrow(_FACTS)
@@ -95,8 +95,8 @@ class Source:
         elif row["tablespaces"] > _OWN_TABLESPACES:
             problem = "The server has tablespaces of its own, which `skein backup` does not carry; use pg_basebackup."
         if problem:
-            raise Failure(problem, Exit.REFUSED)
-        return Facts(
+            raise CommandError(problem, ExitCode.REFUSED)
+        return ServerInfo(
             system_identifier=row["system_identifier"],
             version=row["version"].split(" ", maxsplit=1)[0],
             major=row["version_number"] // 10_000,
@@ -110,19 +110,19 @@ class Source:
 
 
 @asynccontextmanager
-async def source(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Source]:
+async def open_source(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Source]:
     """Reach the database of SKEIN_DATABASE_URL if that is set, else the one of a data folder, started if need be."""
     settings = ProcessSettings.read(environment)
     url = settings.database_direct_url or settings.database_url
     if url:
         yield _by_url(url)
         return
-    async with embedded(data_dir, environment) as server:
+    async with open_embedded_server(data_dir, environment) as server:
         yield _by_socket(server, data_dir)
 
 
 @asynccontextmanager
-async def embedded(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Server]:
+async def open_embedded_server(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Server]:
     """Reach the server of a data folder; one that does not run does so until the block ends. Raises Failure.
 
     The environment says where its log goes whenever it runs.
@@ -130,12 +130,12 @@ async def embedded(data_dir: Path, environment: Mapping[str, str]) -> AsyncItera
     place = data_dir / "postgres"
     if not (place / "PG_VERSION").exists():
         message = f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL."
-        raise Failure(message, Exit.REFUSED)
-    running = found(place)
+        raise CommandError(message, ExitCode.REFUSED)
+    running = find_server(place)
     if running is not None:
         yield running
         return
-    async with wal_archive.server(data_dir, wal_archive.kept(environment)) as server:
+    async with wal_archive.run_server(data_dir, wal_archive.archive_folder(environment)) as server:
         yield server
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from skein_cluster.backup import cold_storage, extraction, postgres_programs, wal_archive
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged, sha256
-from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.backup.wal_archive import WalArchive
 
 if TYPE_CHECKING:
-    from skein_cluster.backup.repository import Backup, Folder
+    from skein_cluster.backup.repository import Backup, BackupRepository
 
 
-async def problems(folder: Folder, backup: Backup) -> list[str]:
+async def problems(folder: BackupRepository, backup: Backup) -> list[str]:
     """Return what is wrong, a sentence for each thing; nothing for a backup that is whole."""
     found = await asyncio.to_thread(_files, folder, backup)
     if not found:
@@ -24,7 +24,7 @@ async def problems(folder: Folder, backup: Backup) -> list[str]:
     found += cold_storage.problems(folder, backup)
     if backup.has_log:
         try:
-            log = Archive(folder, backup.wal_segment_bytes)
+            log = WalArchive(folder, backup.wal_segment_bytes)
         except BackupDamaged as damaged:
             return [*found, f"wal: {damaged}"]
         for timeline in log.timelines_of(backup):
@@ -35,7 +35,7 @@ async def problems(folder: Folder, backup: Backup) -> list[str]:
     return found
 
 
-def _files(folder: Folder, backup: Backup) -> list[str]:
+def _files(folder: BackupRepository, backup: Backup) -> list[str]:
     found = []
     for name in (BASE, WAL_OF_BASE, POSTGRES_MANIFEST):
         path, expected = folder.of(backup) / name, backup.files.get(name)
@@ -50,17 +50,17 @@ def _files(folder: Folder, backup: Backup) -> list[str]:
     return found
 
 
-async def _own_log(folder: Folder, backup: Backup) -> list[str]:
+async def _own_log(folder: BackupRepository, backup: Backup) -> list[str]:
     """Read every record that a server needs to begin with the copy."""
-    dump = await postgres_programs.program("pg_waldump", backup.major, exactly=True)
+    dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
         try:
-            await asyncio.to_thread(extraction.unpack_log, folder.of(backup), Path(place))
+            await asyncio.to_thread(extraction.extract_wal, folder.of(backup), Path(place))
         except BackupDamaged as damaged:
             return [str(damaged)]
         command = [
             *(str(dump), "--quiet", f"--path={place}", f"--timeline={backup.timeline}"),
             *(f"--start={backup.start_lsn}", f"--end={backup.stop_lsn}"),
         ]
-        code, _, said = await postgres_programs.run(command, environment={})
+        code, _, said = await postgres_programs.run_program(command, environment={})
     return [f"{WAL_OF_BASE}: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}"] if code else []

@@ -18,8 +18,8 @@ import asyncpg
 from skein_cluster import embedded
 from skein_cluster.backup import lsn, postgres_programs
 from skein_cluster.backup.lsn import Segment
-from skein_cluster.backup.repository import BackupDamaged, Folder
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.backup.repository import BackupDamaged, BackupRepository
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import MAJOR
 from skein_kit.backup_folder import BackupSettings
@@ -42,19 +42,19 @@ _AT_ONCE = 16
 _HISTORY_BYTES = 1024 * 1024
 
 
-def kept(environment: Mapping[str, str]) -> Folder | None:
+def archive_folder(environment: Mapping[str, str]) -> BackupRepository | None:
     """Return the folder that an embedded server's log goes to, ready for it; None when none is kept. Raises Failure."""
     chosen = BackupSettings.read(environment).backup_dir
     if chosen is None:
         return None
-    folder = Folder(chosen.absolute())
-    prepare(folder)
+    folder = BackupRepository(chosen.absolute())
+    prepare_archive(folder)
     return folder
 
 
 @asynccontextmanager
-async def server(
-    data_dir: Path, folder: Folder | None, *, durable: bool = True, keep: bool = False
+async def run_server(
+    data_dir: Path, folder: BackupRepository | None, *, durable: bool = True, keep: bool = False
 ) -> AsyncIterator[Server]:
     """Run the server of a data folder, whose log goes to the folder of backups whenever it runs: else it has a gap.
 
@@ -64,14 +64,14 @@ async def server(
     if folder is not None and (place / "PG_VERSION").exists():
         # Before it runs: what it has not sent yet would go to the other's log.
         _must_be_of(folder, await postgres_programs.system_identifier(place, MAJOR))
-    log = {} if folder is None else settings(folder)
+    log = {} if folder is None else archive_settings(folder)
     async with embedded.running_server(place, durable=durable, settings=log, keep=keep) as running:
         if folder is not None:
-            await claim(folder, running, data_dir)
+            await set_archive_owner(folder, running, data_dir)
         yield running
 
 
-def settings(folder: Folder) -> dict[str, str]:
+def archive_settings(folder: BackupRepository) -> dict[str, str]:
     """Return the settings of a server whose log goes to a folder of backups."""
     return {
         "wal_level": "replica",
@@ -82,13 +82,13 @@ def settings(folder: Folder) -> dict[str, str]:
     }
 
 
-def prepare(folder: Folder) -> None:
+def prepare_archive(folder: BackupRepository) -> None:
     """Make the folder of the log, which belongs to the server's user. Raises Failure."""
     folder.make()
     account = Account.for_server()
     if shutil.which("gzip") is None:
         message = "gzip is needed to keep the write-ahead log; install it, or unset SKEIN_BACKUP_DIR."
-        raise Failure(message, Exit.CANNOT_START)
+        raise CommandError(message, ExitCode.CANNOT_START)
     folder.wal.mkdir(exist_ok=True, mode=0o700)
     account.own(folder.wal)
     if not account.may_enter(folder.wal):
@@ -96,7 +96,7 @@ def prepare(folder: Folder) -> None:
             f"The database's user cannot enter {folder.wal}, where its log is to go; set SKEIN_BACKUP_DIR to a folder"
             " that everybody may pass through."
         )
-        raise Failure(message, Exit.CANNOT_START)
+        raise CommandError(message, ExitCode.CANNOT_START)
 
 
 def _archive_command(wal: Path) -> str:
@@ -108,7 +108,7 @@ def _archive_command(wal: Path) -> str:
     )
 
 
-def restore_command(folder: Folder, beside: Sequence[Path]) -> str:
+def restore_command(folder: BackupRepository, beside: Sequence[Path]) -> str:
     """Return what fetches one file, from the archive or, where it never got there, from old servers' own folders."""
     there = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
     others = "".join(f'elif test -f {_quoted(each)}/%f; then cp {_quoted(each)}/%f "%p"; ' for each in beside)
@@ -121,7 +121,7 @@ def _quoted(path: Path) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stretch:
+class WalRange:
     """The log from a backup on, without a gap."""
 
     # On which timeline it ends.
@@ -139,10 +139,10 @@ class Stretch:
         return max(self.files, key=lambda segment: segment.number, default=None)
 
 
-class Archive:
+class WalArchive:
     """What a folder of the log holds."""
 
-    def __init__(self, folder: Folder, segment_bytes: int) -> None:
+    def __init__(self, folder: BackupRepository, segment_bytes: int) -> None:
         """Look at what is there now."""
         self._size = segment_bytes
         self._files: dict[Segment, Path] = {}
@@ -178,14 +178,14 @@ class Archive:
         if timeline == backup.timeline:
             return True
         return any(
-            parent == backup.timeline and lsn.parse(backup.stop_lsn) <= until
+            parent == backup.timeline and lsn.parse_lsn(backup.stop_lsn) <= until
             for parent, until in self._histories.get(timeline, ())
         )
 
-    def stretch(self, backup: Backup, target: int) -> Stretch:
+    def stretch(self, backup: Backup, target: int) -> WalRange:
         """Return the log from the end of a backup on, along a timeline."""
         spans = self._spans(target)
-        number = (max(lsn.parse(backup.stop_lsn), 1) - 1) // self._size
+        number = (max(lsn.parse_lsn(backup.stop_lsn), 1) - 1) // self._size
         held: dict[Segment, Path] = {}
         while (segment := self._at(number, spans)) is not None:
             held[segment] = self._files[segment]
@@ -194,14 +194,14 @@ class Archive:
         gap = range(number, min(later)) if later else ()
         missing = [Segment(target, each).name(self._size) for each in gap]
         end = max([*later, *(segment.number for segment in held)], default=-1)
-        return Stretch(timeline=target, files=held, missing=missing, end=end)
+        return WalRange(timeline=target, files=held, missing=missing, end=end)
 
     def before(self, kept: Sequence[Backup]) -> list[Path]:
         """Return the files of segments that none of these backups needs, nor what comes after it.
 
         After a restore the log goes on from an earlier place, so a newer backup may begin before an older one.
         """
-        first = min(lsn.parse(backup.start_lsn) // self._size for backup in kept)
+        first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in kept)
         segments = [path for segment, path in self._files.items() if segment.number < first]
         return [*segments, *(path for path, number in self._notes.items() if number < first)]
 
@@ -225,19 +225,19 @@ class Archive:
 def _branches(path: Path) -> list[tuple[int, int]]:
     """Read which timelines led to one, and up to which place."""
     found = []
-    for line in unpacked(path, _HISTORY_BYTES).decode("utf-8", errors="replace").splitlines():
+    for line in read_compressed(path, _HISTORY_BYTES).decode("utf-8", errors="replace").splitlines():
         words = line.split()
         if len(words) > 1 and words[0].isdecimal():
-            found.append((int(words[0]), lsn.parse(words[1])))
+            found.append((int(words[0]), lsn.parse_lsn(words[1])))
     return found
 
 
 def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
-    path.write_bytes(unpacked(packed, segment_bytes))
+    path.write_bytes(read_compressed(packed, segment_bytes))
     return path
 
 
-def unpacked(path: Path, most: int) -> bytes:
+def read_compressed(path: Path, most: int) -> bytes:
     """Return a packed file, of which no more than `most` bytes are unpacked. Raises BackupDamaged, also for more."""
     try:
         with gzip.open(path) as file:
@@ -251,7 +251,7 @@ def unpacked(path: Path, most: int) -> bytes:
     return content
 
 
-async def last_moment(stretch: Stretch, backup: Backup) -> datetime | None:
+async def last_moment(stretch: WalRange, backup: Backup) -> datetime | None:
     """Return when the last transaction in a stretch of the log ended; None when there is none.
 
     A segment that cannot be unpacked is passed over here: `problems` names it.
@@ -269,7 +269,7 @@ async def last_moment(stretch: Stretch, backup: Backup) -> datetime | None:
     return None
 
 
-async def claim(folder: Folder, running: Server, data_dir: Path) -> None:
+async def set_archive_owner(folder: BackupRepository, running: Server, data_dir: Path) -> None:
     """Make the folder this database's, and note where the data lies. Raises Failure when it is another's."""
     connection = await asyncpg.connect(**running.dsn(database="postgres"))
     try:
@@ -280,7 +280,7 @@ async def claim(folder: Folder, running: Server, data_dir: Path) -> None:
     folder.belong(mine, data_dir)
 
 
-def _must_be_of(folder: Folder, mine: str) -> None:
+def _must_be_of(folder: BackupRepository, mine: str) -> None:
     """Two databases whose logs have the same names would take each other's for their own."""
     other, _ = folder.owner()
     if other not in {"", mine}:
@@ -288,12 +288,12 @@ def _must_be_of(folder: Folder, mine: str) -> None:
             f"{folder.path} holds backups and the log of another database ({other}, and this is {mine}); set"
             " SKEIN_BACKUP_DIR to a folder of its own."
         )
-        raise Failure(message, Exit.CANNOT_START)
+        raise CommandError(message, ExitCode.CANNOT_START)
 
 
-async def problems(stretch: Stretch, backup: Backup) -> list[str]:
+async def problems(stretch: WalRange, backup: Backup) -> list[str]:
     """Return what is wrong with a stretch of the log: gaps, files that do not unpack, records that do not read."""
-    dump = await postgres_programs.program("pg_waldump", backup.major, exactly=True)
+    dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     size = backup.wal_segment_bytes
     found = [f"wal: segment {name} is missing." for name in stretch.missing]
     segments = sorted(stretch.files, key=lambda segment: segment.number)
@@ -309,21 +309,21 @@ async def problems(stretch: Stretch, backup: Backup) -> list[str]:
             until = (checked[-1].number + 1) * size
             command = [
                 *(str(dump), "--quiet", f"--path={place}", f"--timeline={checked[-1].timeline}"),
-                *(f"--start={lsn.show(checked[0].number * size)}", f"--end={lsn.show(until)}"),
+                *(f"--start={lsn.format_lsn(checked[0].number * size)}", f"--end={lsn.format_lsn(until)}"),
             ]
-            code, _, said = await postgres_programs.run(command, environment={})
+            code, _, said = await postgres_programs.run_program(command, environment={})
             if code:
                 found.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
     return found
 
 
-def _unpack(batch: Sequence[Segment], stretch: Stretch, place: Path, size: int) -> list[str]:
+def _unpack(batch: Sequence[Segment], stretch: WalRange, place: Path, size: int) -> list[str]:
     """Unpack segments, each under the name of the last one's timeline, as one row; return what is wrong."""
     found = []
     for segment in batch:
         path = stretch.files[segment]
         try:
-            content = unpacked(path, size)
+            content = read_compressed(path, size)
         except BackupDamaged as damaged:
             found.append(f"wal: {damaged}")
             continue

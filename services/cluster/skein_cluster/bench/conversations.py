@@ -26,7 +26,7 @@ _TURN = re.compile(r"D:?(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BenchQuestion:
     """A question, and the ids of the turns that hold its answer."""
 
     text: str
@@ -40,7 +40,7 @@ class Conversation:
 
     name: str
     memories: Sequence[memory_pb2.Memory]
-    questions: Sequence[Question]
+    questions: Sequence[BenchQuestion]
 
 
 def read_conversations(path: Path) -> list[Conversation]:
@@ -66,9 +66,9 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
     return Conversation(str(sample["sample_id"]), memories, [_question(asked) for asked in sample["qa"]])
 
 
-def _question(asked: dict[str, Any]) -> Question:
+def _question(asked: dict[str, Any]) -> BenchQuestion:
     category = CATEGORIES.get(asked["category"], str(asked["category"]))
-    return Question(str(asked["question"]), category, evidence_of(asked["evidence"]))
+    return BenchQuestion(str(asked["question"]), category, evidence_of(asked["evidence"]))
 
 
 def _memories(conversation: dict[str, Any]) -> Iterator[memory_pb2.Memory]:

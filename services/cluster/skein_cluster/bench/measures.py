@@ -19,7 +19,7 @@ _RESAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class ScoredQuestion:
     """One question with its answer."""
 
     category: str
@@ -51,7 +51,7 @@ def recall_at(depth: int, evidence: frozenset[str], found: Sequence[str]) -> flo
     return len(evidence.intersection(found[:depth])) / len(evidence) if evidence else 1.0
 
 
-def reciprocal_rank(asked: Asked) -> float:
+def reciprocal_rank(asked: ScoredQuestion) -> float:
     """Return 1 / the place of the first evidence, 0 when none was found; 1 when there is no evidence."""
     if not asked.evidence:
         return 1.0
@@ -80,12 +80,12 @@ def means(rows: Sequence[Sequence[float]], *, seed: int, resamples: int = _RESAM
     ]
 
 
-def summary(asked: Sequence[Asked], *, seed: int) -> dict[str, Mean]:
+def summary(asked: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
     """Return every measure over some questions."""
     return dict(zip(MEASURES, means([one.scores() for one in asked], seed=seed), strict=False))
 
 
-def by_category(asked: Sequence[Asked]) -> Mapping[str, list[Asked]]:
+def by_category(asked: Sequence[ScoredQuestion]) -> Mapping[str, list[ScoredQuestion]]:
     """Return the questions of each category, in order of its name."""
     return {
         category: [one for one in asked if one.category == category]
@@ -93,7 +93,7 @@ def by_category(asked: Sequence[Asked]) -> Mapping[str, list[Asked]]:
     }
 
 
-def worth(whole: Sequence[Asked], without: Sequence[Asked], *, seed: int) -> dict[str, Mean]:
+def ablation_loss(whole: Sequence[ScoredQuestion], without: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
     """Return what is lost of every measure by asking the same questions another way, question by question."""
     rows = [
         [had - has for had, has in zip(one.scores(), other.scores(), strict=True)]

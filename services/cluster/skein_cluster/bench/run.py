@@ -16,17 +16,17 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import SkeinError
-from skein_cluster.api.client import calling
-from skein_cluster.api.organizations import make_tenant
-from skein_cluster.bench.measures import DEPTHS, Asked
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.cli.recall_hits import name_of
+from skein_cluster.api.client import open_client
+from skein_cluster.api.organizations import create_tenant
+from skein_cluster.bench.measures import DEPTHS, ScoredQuestion
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.cli.recall_hits import hit_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from skein_cluster.api.client import Api
-    from skein_cluster.bench.conversations import Conversation, Question
+    from skein_cluster.api.client import ClusterClient
+    from skein_cluster.bench.conversations import BenchQuestion, Conversation
 
 LIMIT = max(DEPTHS)
 # Up to here the memory service makes vectors before it answers, so that nothing is left for later.
@@ -38,10 +38,10 @@ _AT_ONCE = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answers:
+class BenchResult:
     """What came back for the questions of a conversation, in their order."""
 
-    asked: list[Asked]
+    asked: list[ScoredQuestion]
     # Of each call, in order.
     seconds: list[float]
     # The signals that had a part in a score.
@@ -53,14 +53,16 @@ class Answers:
 
 
 @asynccontextmanager
-async def tenant_with(operator: Api, conversation: Conversation, *, keep: bool = False) -> AsyncIterator[Api]:
+async def temporary_tenant(
+    operator: ClusterClient, conversation: Conversation, *, keep: bool = False
+) -> AsyncIterator[ClusterClient]:
     """Lend a fresh tenant that holds the conversation, searchable whole; it is deleted afterwards unless kept."""
     # A slug is made of the name, and none may come twice.
-    tenant_id, api_key = await make_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
+    tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
     try:
         connection = dataclasses.replace(operator.connection, api_key=api_key, tenant_id="")
-        async with calling(connection) as api:
-            await store(api, conversation.memories)
+        async with open_client(connection) as api:
+            await store_memories(api, conversation.memories)
             yield api
     finally:
         if not keep:
@@ -71,7 +73,7 @@ async def tenant_with(operator: Api, conversation: Conversation, *, keep: bool =
                 await operator.tenancy.DeleteTenant(request)
 
 
-async def store(api: Api, memories: Sequence[memory_pb2.Memory]) -> None:
+async def store_memories(api: ClusterClient, memories: Sequence[memory_pb2.Memory]) -> None:
     """Store memories in their order, and wait until every one of them has its vector."""
     pending: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
@@ -88,17 +90,19 @@ async def store(api: Api, memories: Sequence[memory_pb2.Memory]) -> None:
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
         message = f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?"
-        raise Failure(message, Exit.FAULT) from None
+        raise CommandError(message, ExitCode.FAULT) from None
 
 
-async def ask(api: Api, questions: Sequence[Question], *, weights: Mapping[str, float] | None = None) -> Answers:
+async def ask_questions(
+    api: ClusterClient, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
+) -> BenchResult:
     """Ask every question, with other weights for some signals if given.
 
     One after another with the weights that are in force, so that the times are those of a caller who is alone.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
 
-    async def answer(question: Question) -> tuple[float, gateway_pb2.RecallResponse]:
+    async def answer(question: BenchQuestion) -> tuple[float, gateway_pb2.RecallResponse]:
         request = gateway_pb2.RecallRequest(
             query=question.text, limit=LIMIT, arms=[gateway_pb2.ARM_MEMORIES], weights=weights
         )
@@ -109,12 +113,12 @@ async def ask(api: Api, questions: Sequence[Question], *, weights: Mapping[str, 
 
     answers = await asyncio.gather(*(answer(question) for question in questions))
     responses = [response for _, response in answers]
-    return Answers(
+    return BenchResult(
         asked=[
-            Asked(
+            ScoredQuestion(
                 category=question.category,
                 evidence=question.evidence,
-                found=tuple(name_of(hit) for hit in response.hits),
+                found=tuple(hit_name(hit) for hit in response.hits),
             )
             for question, response in zip(questions, responses, strict=True)
         ],
@@ -131,18 +135,18 @@ async def ask(api: Api, questions: Sequence[Question], *, weights: Mapping[str, 
     )
 
 
-async def ablated(
-    api: Api, questions: Sequence[Question], signals: Sequence[str], done: Callable[[int], None]
-) -> dict[str, list[Asked]]:
+async def run_ablations(
+    api: ClusterClient, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
+) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
-        found[signal] = (await ask(api, questions, weights={signal: 0.0})).asked
+        found[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).asked
         done(len(questions))
     return found
 
 
-async def _have_vectors(api: Api, memory_ids: Sequence[str]) -> bool:
+async def _have_vectors(api: ClusterClient, memory_ids: Sequence[str]) -> bool:
     """Say whether all of a few memories are found by meaning: only a hit with a vector has a similarity."""
     quoted = ", ".join(f'"{name}"' for name in memory_ids)
     wanted = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")

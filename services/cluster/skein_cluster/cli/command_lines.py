@@ -32,20 +32,20 @@ def program() -> str:
 
 def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
     """Return a command line that calls the same cluster as `environment`, from the shell that runs this process."""
-    words = [program(), *(quoted(argument) for argument in arguments)]
+    words = [program(), *(quote_argument(argument) for argument in arguments)]
     folder = environment.get("SKEIN_DATA_DIR", "")
     if folder and Path(folder).expanduser() != data_dir(os.environ):
         words += ["--data-dir", shlex.quote(folder)]
     return " ".join(words)
 
 
-def quoted(argument: str) -> str:
+def quote_argument(argument: str) -> str:
     """Quote an argument for a shell, in double quotes where they keep it as it is: people read those more easily."""
     plain = shlex.quote(argument)
     is_plain_text = not set(argument) & set('"$`\\!\n')
     return f'"{argument}"' if plain != argument and is_plain_text else plain
 
 
-def how_to_store(environment: Mapping[str, str]) -> str:
+def store_hint(environment: Mapping[str, str]) -> str:
     """Say how to store something, for a tenant that has nothing yet."""
     return f"Nothing is stored yet. Store something: {command_line('remember', EXAMPLE, environment=environment)}"

@@ -10,9 +10,9 @@ import grpc
 from skein_auth.api_keys.bootstrap import OperatorKeyRefused
 from skein_client.connection import NotConfigured
 from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.errors import EmbeddedPostgresError
-from skein_kit.database.schema_migrations import MigrationRefused
+from skein_kit.database.schema_migrations import MigrationError
 from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
 
@@ -30,11 +30,11 @@ _HINTS: Mapping[str, str] = {
     "MEMORY_NOT_FOUND": "`skein memories list` shows what there is.",
     "API_KEY_NOT_FOUND": "`skein keys list` shows what there is.",
 }
-_PLAIN: Mapping[tuple[type[Exception], ...], Exit] = {
-    (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationRefused, OperatorKeyRefused): (
-        Exit.CANNOT_START
+_PLAIN: Mapping[tuple[type[Exception], ...], ExitCode] = {
+    (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationError, OperatorKeyRefused): (
+        ExitCode.CANNOT_START
     ),
-    (NotConfigured,): Exit.REFUSED,
+    (NotConfigured,): ExitCode.REFUSED,
 }
 _DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
@@ -45,22 +45,24 @@ _DATABASE_AWAY = (
 )
 
 
-def failure_of(error: BaseException) -> Failure | None:
+def command_error(error: BaseException) -> CommandError | None:
     """Return how the command ends for an expected error; None for one that is a bug."""
     if isinstance(error, BaseExceptionGroup):
         # What is left when a task of several fails: the others were only cancelled.
-        return next((found for inner in error.exceptions if (found := failure_of(inner)) is not None), None)
-    if isinstance(error, Failure):
+        return next((found for inner in error.exceptions if (found := command_error(inner)) is not None), None)
+    if isinstance(error, CommandError):
         return error
     if isinstance(error, SkeinError):
-        return Failure(sentence(error), _exit_of(error))
+        return CommandError(error_sentence(error), _exit_of(error))
     if isinstance(error, _DATABASE_AWAY):
-        return Failure(f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", Exit.UNREACHABLE)
+        return CommandError(
+            f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", ExitCode.UNREACHABLE
+        )
     # The others say all there is to say.
-    return next((Failure(str(error), code) for kinds, code in _PLAIN.items() if isinstance(error, kinds)), None)
+    return next((CommandError(str(error), code) for kinds, code in _PLAIN.items() if isinstance(error, kinds)), None)
 
 
-def sentence(error: SkeinError) -> str:
+def error_sentence(error: SkeinError) -> str:
     """Say what was refused, which field is wrong, and what to do."""
     message = error.message
     parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
@@ -75,9 +77,9 @@ def sentence(error: SkeinError) -> str:
     return " ".join(parts)
 
 
-def _exit_of(error: SkeinError) -> Exit:
+def _exit_of(error: SkeinError) -> ExitCode:
     if isinstance(error, (Unavailable, DeadlineExceeded)):
-        return Exit.UNREACHABLE
+        return ExitCode.UNREACHABLE
     if isinstance(error, Internal) or error.status in {grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}:
-        return Exit.FAULT
-    return Exit.REFUSED
+        return ExitCode.FAULT
+    return ExitCode.REFUSED

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skein_cluster.cli.output import printable
+from skein_cluster.cli.output import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """What the exit code of `skein` says; `skein --help` shows the same list."""
 
     OK = 0
@@ -31,21 +31,21 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-MEANINGS: Mapping[Exit, str] = {
-    Exit.OK: "done",
-    Exit.REFUSED: "refused, not found, or the answer is no",
-    Exit.USAGE: "the command line is wrong",
-    Exit.CANNOT_START: "a port, folder, setting or migration prevents the start",
-    Exit.UNREACHABLE: "no cluster or no database answers",
-    Exit.FAULT: "the cluster failed; its logs say why",
-    Exit.INTERRUPTED: "interrupted",
+EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
+    ExitCode.OK: "done",
+    ExitCode.REFUSED: "refused, not found, or the answer is no",
+    ExitCode.USAGE: "the command line is wrong",
+    ExitCode.CANNOT_START: "a port, folder, setting or migration prevents the start",
+    ExitCode.UNREACHABLE: "no cluster or no database answers",
+    ExitCode.FAULT: "the cluster failed; its logs say why",
+    ExitCode.INTERRUPTED: "interrupted",
 }
 
 
-class Failure(click.ClickException):
+class CommandError(click.ClickException):
     """An expected end of a command: one sentence, what to do, and the exit code."""
 
-    def __init__(self, message: str, exit_code: Exit) -> None:
+    def __init__(self, message: str, exit_code: ExitCode) -> None:
         """Say `message` on stderr and end with the code."""
-        super().__init__(printable(message))
+        super().__init__(escape_controls(message))
         self.exit_code = exit_code  # type: ignore[misc]  # click looks for it on the instance.

@@ -22,8 +22,8 @@ def _environment(_context: click.Context, _parameter: click.Parameter, value: Pa
     return {**os.environ, "SKEIN_DATA_DIR": str(value if value is not None else default_data_dir())}
 
 
-def data_dir(command: Decorated) -> Decorated:
-    """Add --data-dir; the command gets the data folder as `data_dir`."""
+def data_dir_option(command: Decorated) -> Decorated:
+    """Add --data-dir; the command gets the data folder as `data_dir_option`."""
     return click.option(
         "--data-dir",
         type=click.Path(path_type=Path, file_okay=False),
@@ -34,7 +34,7 @@ def data_dir(command: Decorated) -> Decorated:
     )(command)
 
 
-def caller(command: Decorated) -> Decorated:
+def cluster_options(command: Decorated) -> Decorated:
     """Add --data-dir for a command that talks to a cluster; it gets the environment to read as `environment`."""
     return click.option(
         "--data-dir",
@@ -46,8 +46,8 @@ def caller(command: Decorated) -> Decorated:
     )(command)
 
 
-def text(command: Decorated) -> Decorated:
-    """Add the argument TEXT; the command gets it as `text`. Words that no quotes hold together are one text too."""
+def text_argument(command: Decorated) -> Decorated:
+    """Add the argument TEXT; the command gets it as `text_argument`. Words without quotes are one text too."""
     return click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_joined)(command)
 
 
@@ -80,13 +80,13 @@ def memory_fields(command: Decorated) -> Decorated:
     return cast("Decorated", decorated)
 
 
-def as_json(command: Decorated) -> Decorated:
-    """Add --json; the command gets `as_json`."""
+def json_option(command: Decorated) -> Decorated:
+    """Add --json; the command gets `json_option`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
-def limit(command: Decorated) -> Decorated:
-    """Add --limit for lists; the command gets `limit`."""
+def limit_option(command: Decorated) -> Decorated:
+    """Add --limit for lists; the command gets `limit_option`."""
     return click.option(
         "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
     )(command)

@@ -28,12 +28,12 @@ _PIPE_WIDTH = 120
 _LEAST_WIDTH = 10
 
 
-def out() -> Console:
+def stdout_console() -> Console:
     """Return stdout; made anew for each use, because tests and pipes exchange it."""
     return _console(stderr=False)
 
 
-def err() -> Console:
+def stderr_console() -> Console:
     """Return stderr."""
     return _console(stderr=True)
 
@@ -45,22 +45,22 @@ def print_json(value: object) -> None:
     click.echo(exact.escape_active(text))
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a text of unknown origin so that it shows, and does nothing to a terminal."""
-    return exact.ACTIVE.sub(_escaped, text.replace("\r\n", "\n"))
+    return exact.CONTROL_CHARACTERS.sub(_escaped, text.replace("\r\n", "\n"))
 
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print a line that may hold names or contents that users wrote."""
-    click.echo(printable(text), err=err)
+    click.echo(escape_controls(text), err=err)
 
 
 def echo_content(text: str) -> None:
     """Print a content: to a program as it is, to a terminal so that it shows."""
-    click.echo(printable(text) if sys.stdout.isatty() else text)
+    click.echo(escape_controls(text) if sys.stdout.isatty() else text)
 
 
-def as_json(message: Message, *, with_texts: bool = True) -> dict[str, Any]:
+def message_to_dict(message: Message, *, with_texts: bool = True) -> dict[str, Any]:
     """Convert a message with its fields named as in the protos, empty ones included, so that the shape is stable."""
     return fields.to_values(
         message, with_texts=with_texts, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
@@ -80,15 +80,15 @@ def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iter
     return made
 
 
-def rows(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
+def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
     """Fill a table and print it; print `empty` instead when there is nothing to show."""
     if not lines:
-        err().print(Text(empty))
+        stderr_console().print(Text(empty))
         return
     for line in lines:
         # As Text: what users wrote is no markup.
-        into.add_row(*(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in line))
-    console = out()
+        into.add_row(*(cell if isinstance(cell, Text) else Text(escape_controls(str(cell))) for cell in line))
+    console = stdout_console()
     for place, column in enumerate(into.columns):
         if column.no_wrap:
             longest = max(len(part) for line in lines for part in str(line[place]).splitlines() or [""])
@@ -97,12 +97,12 @@ def rows(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
     console.print(into)
 
 
-def when(time: Timestamp) -> str:
+def format_time(time: Timestamp) -> str:
     """Return a time to the minute, in UTC; empty for one that is not set."""
     return "" if not time.seconds else time.ToDatetime().strftime("%Y-%m-%d %H:%M")
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Return the text on one line, cut to a length."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
@@ -126,7 +126,7 @@ class _Printable(RenderHook):
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         return [
             Segments(
-                part if part.control else Segment(printable(part.text), part.style)
+                part if part.control else Segment(escape_controls(part.text), part.style)
                 for part in self._console.render(one)
             )
             for one in renderables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
-async def first(limit: int, method: Callable[..., Awaitable[Any]], request: Message, field: str) -> list[Any]:
+async def list_first(limit: int, method: Callable[..., Awaitable[Any]], request: Message, field: str) -> list[Any]:
     """Call a List method until there are `limit` items or no more."""
     found: list[Any] = []
-    async with aclosing(cast("AsyncGenerator[Any, None]", items(method, request, field))) as every:
+    async with aclosing(cast("AsyncGenerator[Any, None]", iterate_pages(method, request, field))) as every:
         async for item in every:
             found.append(item)
             if len(found) >= limit:

@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import subjects_pb2
 
 
-def kind_of(hit: recall_pb2.Hit) -> str:
+def hit_kind(hit: recall_pb2.Hit) -> str:
     """Return "message", "block", or the type of a memory."""
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return "block"
     return "message" if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.type or "memory"
 
 
-def name_of(hit: recall_pb2.Hit) -> str:
+def hit_name(hit: recall_pb2.Hit) -> str:
     """Return the external id, or the id where there is none."""
     item = hit.message if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory
     return item.external_id or hit.item_id
 
 
-def time_of(hit: recall_pb2.Hit) -> Timestamp:
+def hit_time(hit: recall_pb2.Hit) -> Timestamp:
     """Return when it was said or became known."""
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return hit.block.create_time
     return hit.message.create_time if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.create_time
 
 
-def text_of(hit: recall_pb2.Hit) -> str:
+def hit_text(hit: recall_pb2.Hit) -> str:
     """Return what was said, with the speaker, or what is remembered; of a block what it is called as well."""
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return f"{hit.block.label}: {hit.block.value}"
@@ -42,13 +42,13 @@ def text_of(hit: recall_pb2.Hit) -> str:
     return hit.memory.content or hit.memory.title
 
 
-def components_of(hit: recall_pb2.Hit) -> str:
+def format_components(hit: recall_pb2.Hit) -> str:
     """Return what each signal adds to the score, as far as it can be seen: "dense 0.41 + lexical 0.22"."""
     shares = [(part.signal, f"{part.value * part.weight:.2f}") for part in hit.components if part.weight]
     return " + ".join(f"{signal} {share}" for signal, share in shares if float(share))
 
 
-def profile_of(subject: subjects_pb2.Subject) -> str:
+def format_profile(subject: subjects_pb2.Subject) -> str:
     """Return who a person is, in a line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
     values = (fields.value_of(subject, name) for name in ("profile", "preferences"))
     known = [exact.dumps(value, separators=(", ", ": ")) for value in values if value]

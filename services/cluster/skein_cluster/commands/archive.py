@@ -13,7 +13,7 @@ from skein.memory.v1 import archives_pb2
 from skein.session.v1 import archives_pb2 as sessions_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.pagination import list_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +28,9 @@ def archive_command() -> None:
 @click.option(
     "--sessions", "of_sessions", is_flag=True, help="The sessions whose messages lie in cold storage instead."
 )
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json: bool) -> None:
     """List archives of memories, or sessions, newest first."""
     if of_sessions:
@@ -38,7 +38,7 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
         return
     found = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"archives": [output.as_json(archive) for archive in found]})
+        output.print_json({"archives": [output.message_to_dict(archive) for archive in found]})
         return
     lines = [
         (
@@ -46,70 +46,70 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
             archive.label,
             archive.memory_count,
             archive.byte_count,
-            output.when(archive.from_time),
-            output.when(archive.to_time),
-            output.when(archive.create_time),
+            output.format_time(archive.from_time),
+            output.format_time(archive.to_time),
+            output.format_time(archive.create_time),
         )
         for archive in found
     ]
     made = output.table("archive", "label", "memories", "bytes", "from", "to", "created", numbers=("memories", "bytes"))
-    output.rows(made, lines, empty="Nothing lies in cold storage.")
+    output.print_table(made, lines, empty="Nothing lies in cold storage.")
 
 
 @archive_command.command("create")
 @click.option("--idle-days", type=click.IntRange(1), required=True, help="What was not changed for so many days goes.")
 @click.option("--session", "session_id", default="", help="Only memories of this session.")
 @click.option("--label", default="", help="A name for the archives.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def create(idle_days: int, session_id: str, label: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Take memories that were not changed for some time to cold storage."""
     made = asyncio.run(_create(environment, idle_days, session_id, label))
     if as_json:
-        output.print_json({"archives": [output.as_json(archive) for archive in made]})
+        output.print_json({"archives": [output.message_to_dict(archive) for archive in made]})
         return
     memories = sum(archive.memory_count for archive in made)
-    output.out().print(Text(f"{memories} memories went to {len(made)} archives."))
+    output.stdout_console().print(Text(f"{memories} memories went to {len(made)} archives."))
 
 
 @archive_command.command("store")
 @click.argument("session_id")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def store(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Take the messages of an archived session to cold storage."""
     response = asyncio.run(_store_session(environment, session_id))
     if as_json:
-        output.print_json(output.as_json(response))
+        output.print_json(output.message_to_dict(response))
         return
-    output.out().print(Text(f"The messages of {session_id} lie in cold storage."))
+    output.stdout_console().print(Text(f"The messages of {session_id} lie in cold storage."))
 
 
 @archive_command.command("restore")
 @click.argument("name", metavar="ARCHIVE_ID | SESSION_ID")
 @click.option("--session", "is_session", is_flag=True, help="What is named is a session.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json: bool) -> None:
     """Bring an archive's memories back, or a session's messages."""
     if is_session:
         back = asyncio.run(_restore_session(environment, name))
         if as_json:
-            output.print_json(output.as_json(back))
+            output.print_json(output.message_to_dict(back))
             return
-        output.out().print(Text(f"The messages of {name} are back."))
+        output.stdout_console().print(Text(f"The messages of {name} are back."))
         return
     response = asyncio.run(_restore(environment, name))
     if as_json:
-        output.print_json(output.as_json(response))
+        output.print_json(output.message_to_dict(response))
         return
     skipped = f", {response.skipped_count} were passed over" if response.skipped_count else ""
-    output.out().print(Text(f"{response.restored_count} memories are back{skipped}."))
+    output.stdout_console().print(Text(f"{response.restored_count} memories are back{skipped}."))
 
 
 def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"sessions": [output.as_json(session) for session in found]})
+        output.print_json({"sessions": [output.message_to_dict(session) for session in found]})
         return
     lines = [
         (
@@ -117,19 +117,19 @@ def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) ->
             session.title,
             session.message_count,
             session.byte_count,
-            output.when(session.archive_time),
-            output.when(session.store_time),
+            output.format_time(session.archive_time),
+            output.format_time(session.store_time),
         )
         for session in found
     ]
     made = output.table("session", "title", "messages", "bytes", "archived", "stored", numbers=("messages", "bytes"))
-    output.rows(made, lines, empty="No session lies in cold storage.")
+    output.print_table(made, lines, empty="No session lies in cold storage.")
 
 
 async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[sessions_pb2.StoredSession]:
     async with as_tenant(environment) as api:
         request = sessions_pb2.ListStoredSessionsRequest(page_size=limit)
-        return await first(limit, api.sessions.ListStoredSessions, request, "sessions")
+        return await list_first(limit, api.sessions.ListStoredSessions, request, "sessions")
 
 
 async def _store_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.StoreSessionResponse:
@@ -145,7 +145,7 @@ async def _restore_session(environment: Mapping[str, str], session_id: str) -> s
 async def _list(environment: Mapping[str, str], limit: int) -> list[archives_pb2.Archive]:
     async with as_tenant(environment) as api:
         request = archives_pb2.ListArchivesRequest(page_size=limit)
-        return await first(limit, api.history.ListArchives, request, "archives")
+        return await list_first(limit, api.history.ListArchives, request, "archives")
 
 
 async def _create(

@@ -17,12 +17,12 @@ from rich.text import Text
 from skein_cluster.api import credentials
 from skein_cluster.backup import base_backup, recovery_window, retention, selection, verification
 from skein_cluster.backup import restore as restoring
-from skein_cluster.backup.repository import Backup, BackupDamaged, Folder
-from skein_cluster.backup.source import source
-from skein_cluster.backup.wal_archive import Archive
+from skein_cluster.backup.repository import Backup, BackupDamaged, BackupRepository
+from skein_cluster.backup.source import open_source
+from skein_cluster.backup.wal_archive import WalArchive
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import log_file
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.settings import default_data_dir
@@ -30,8 +30,8 @@ from skein_kit.settings import default_data_dir
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
-    from skein_cluster.backup.restore import Restored
-    from skein_cluster.backup.retention import Pruned
+    from skein_cluster.backup.restore import RestoreResult
+    from skein_cluster.backup.retention import PruneResult
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 Made = TypeVar("Made")
@@ -50,19 +50,19 @@ def _folder(command: Decorated) -> Decorated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Where:
+class _BackupContext:
     """What every command of the group works on."""
 
     data_dir: Path
-    folder: Folder
+    folder: BackupRepository
     environment: Mapping[str, str]
 
     @classmethod
-    def of(cls, data_dir: Path, backup_dir: Path | None) -> _Where:
+    def of(cls, data_dir: Path, backup_dir: Path | None) -> _BackupContext:
         environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
-        refuse_unknown(environment)
+        refuse_unknown_settings(environment)
         chosen = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
-        return cls(data_dir=data_dir, folder=Folder(chosen.absolute()), environment=environment)
+        return cls(data_dir=data_dir, folder=BackupRepository(chosen.absolute()), environment=environment)
 
     def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
         """Return the backup that is named, or all of them, oldest first. Raises Failure."""
@@ -73,7 +73,7 @@ class _Where:
         found = self.folder.backups()
         if not found:
             message = f"There is no backup in {self.folder.path}; `skein backup create` makes one."
-            raise Failure(message, Exit.REFUSED)
+            raise CommandError(message, ExitCode.REFUSED)
         return found
 
 
@@ -90,31 +90,31 @@ def backup_command() -> None:
 @backup_command.command("create")
 @click.option("--keep", type=click.IntRange(1), help="Afterwards remove all backups but so many, the newest.")
 @_folder
-@options.data_dir
-@options.as_json
+@options.data_dir_option
+@options.json_option
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Make a backup, of a cluster that is up or one that is not."""
-    where = _Where.of(data_dir, backup_dir)
+    where = _BackupContext.of(data_dir, backup_dir)
     with _troubles_named(), where.folder.writing():
         backup = _run(_create(where))
         pruned = retention.prune(where.folder, keep) if keep else None
     if as_json:
         output.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
-    output.out().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
+    output.stdout_console().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
     if pruned is not None:
         _show(pruned)
 
 
 @backup_command.command("list")
 @_folder
-@options.data_dir
-@options.as_json
+@options.data_dir_option
+@options.json_option
 def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     """List backups, oldest first, and the moments that each can be brought back to."""
-    where = _Where.of(data_dir, backup_dir)
+    where = _BackupContext.of(data_dir, backup_dir)
     with _troubles_named():
-        found = _run(recovery_window.of(where.folder))
+        found = _run(recovery_window.recovery_windows(where.folder))
     unreadable = where.folder.unreadable()
     if as_json:
         told = [
@@ -131,8 +131,8 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     lines = [
         (
             each.backup.backup_id,
-            restoring.shown(each.backup.finish_time),
-            restoring.shown(each.until) if each.until > each.backup.finish_time else "",
+            restoring.format_moment(each.backup.finish_time),
+            restoring.format_moment(each.until) if each.until > each.backup.finish_time else "",
             each.timeline,
             _size(each.backup.byte_count),
             each.backup.schema_version,
@@ -144,20 +144,22 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     made = output.table(
         "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")
     )
-    output.rows(made, lines, empty=f"There is no backup in {where.folder.path}.")
+    output.print_table(made, lines, empty=f"There is no backup in {where.folder.path}.")
     for name in unreadable:
-        output.err().print(Text(f"{name} has no description that can be read; `skein backup verify {name}` says why."))
+        output.stderr_console().print(
+            Text(f"{name} has no description that can be read; `skein backup verify {name}` says why.")
+        )
 
 
 @backup_command.command("verify")
 @click.argument("backup_id", required=False)
 @click.option("--latest", is_flag=True, help="The newest backup.")
 @_folder
-@options.data_dir
-@options.as_json
+@options.data_dir_option
+@options.json_option
 def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, latest: bool, as_json: bool) -> None:
     """Read a whole backup and the log after it, and name what is wrong; ends with 1 when something is."""
-    where = _Where.of(data_dir, backup_dir)
+    where = _BackupContext.of(data_dir, backup_dir)
     try:
         backup = where.named(backup_id, latest=latest)[-1]
         name, found = backup.backup_id, _run(verification.problems(where.folder, backup))
@@ -167,13 +169,13 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
         output.print_json({"backup_id": name, "problems": found})
     else:
         for problem in found:
-            output.err().print(Text(problem))
+            output.stderr_console().print(Text(problem))
         if not found:
-            output.out().print(Text(f"{name} is whole."))
+            output.stdout_console().print(Text(f"{name} is whole."))
     if found:
         how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
         message = f"{how_many} wrong with {name}."
-        raise Failure(message, Exit.REFUSED)
+        raise CommandError(message, ExitCode.REFUSED)
 
 
 @backup_command.command("restore")
@@ -192,7 +194,7 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
     help="The data folder to make: one without a database.",
 )
 @_folder
-@options.as_json
+@options.json_option
 def restore(
     data_dir: Path,
     backup_dir: Path | None,
@@ -210,12 +212,12 @@ def restore(
     """
     # The folder that is being made has no backups.
     own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
-    where = _Where.of(data_dir, backup_dir or own)
+    where = _BackupContext.of(data_dir, backup_dir or own)
     moment = _moment(to)
     with _troubles_named():
         backups = where.named(backup_id, latest=latest)
         credentials.make_private(data_dir)
-        with log_file.logging_to(data_dir / _LOG_FILE, "warning"):
+        with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
             restored = _run(_restore(where, backups, moment, timeline))
     if as_json:
         output.print_json(_told_of(restored))
@@ -226,11 +228,11 @@ def restore(
 @backup_command.command("prune")
 @click.option("--keep", type=click.IntRange(1), required=True, help="How many backups are kept, the newest.")
 @_folder
-@options.data_dir
-@options.as_json
+@options.data_dir_option
+@options.json_option
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
-    where = _Where.of(data_dir, backup_dir)
+    where = _BackupContext.of(data_dir, backup_dir)
     with _troubles_named(), where.folder.writing():
         pruned = retention.prune(where.folder, keep)
     if as_json:
@@ -241,25 +243,27 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     _show(pruned)
 
 
-async def _create(where: _Where) -> Backup:
-    shown = output.err()
+async def _create(where: _BackupContext) -> Backup:
+    shown = output.stderr_console()
     with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
 
         def told(done: int, whole: int) -> None:
             if status is not None:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
-        async with source(where.data_dir, where.environment) as found:
-            return await base_backup.create(where.folder, found, where.environment, told=told)
+        async with open_source(where.data_dir, where.environment) as found:
+            return await base_backup.create_backup(where.folder, found, where.environment, told=told)
 
 
-async def _restore(where: _Where, backups: list[Backup], moment: datetime | None, timeline: int | None) -> Restored:
+async def _restore(
+    where: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
+) -> RestoreResult:
     def told(said: str) -> None:
-        output.err().print(Text(said))
+        output.stderr_console().print(Text(said))
 
-    log = Archive(where.folder, backups[0].wal_segment_bytes)
-    along = await selection.timeline(log, backups, timeline)
-    backup = selection.newest(log, backups, along, moment)
+    log = WalArchive(where.folder, backups[0].wal_segment_bytes)
+    along = await selection.choose_timeline(log, backups, timeline)
+    backup = selection.newest_backup(log, backups, along, moment)
     return await restoring.restore(
         where.folder, backup, where.data_dir, where.environment, to=moment, timeline=along, told=told
     )
@@ -277,7 +281,7 @@ def _run(work: Coroutine[Any, Any, Made]) -> Made:
         return asyncio.run(until_told())
     except asyncio.CancelledError:
         message = "Told to end before it was done: nothing is left of it."
-        raise Failure(message, Exit.INTERRUPTED) from None
+        raise CommandError(message, ExitCode.INTERRUPTED) from None
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -297,11 +301,11 @@ def _troubles_named() -> Iterator[None]:
         yield
     except BackupDamaged as damaged:
         message = f"{damaged} `skein backup verify` says what else is wrong."
-        raise Failure(message, Exit.REFUSED) from None
+        raise CommandError(message, ExitCode.REFUSED) from None
     except OSError as error:
         # A volume that is full or cannot be written to.
         message = f"It could not be done: {error}."
-        raise Failure(message, Exit.REFUSED) from None
+        raise CommandError(message, ExitCode.REFUSED) from None
 
 
 def _told(backup: Backup) -> dict[str, Any]:
@@ -321,7 +325,7 @@ def _told(backup: Backup) -> dict[str, Any]:
     }
 
 
-def _told_of(restored: Restored) -> dict[str, Any]:
+def _told_of(restored: RestoreResult) -> dict[str, Any]:
     return {
         "backup_id": restored.backup_id,
         "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
@@ -334,18 +338,24 @@ def _told_of(restored: Restored) -> dict[str, Any]:
     }
 
 
-def _show(pruned: Pruned) -> None:
+def _show(pruned: PruneResult) -> None:
     names = ", ".join(pruned.backup_ids) or "no backup"
-    output.out().print(Text(f"Removed {names}, {pruned.segments} segments of the log, {pruned.cold_files} cold files."))
+    output.stdout_console().print(
+        Text(f"Removed {names}, {pruned.segments} segments of the log, {pruned.cold_files} cold files.")
+    )
 
 
-def _show_restored(restored: Restored, data_dir: Path) -> None:
-    out, notes = output.out(), output.err()
-    moment = "its own end" if restored.last_time is None else restoring.shown(restored.last_time)
+def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
+    out, notes = output.stdout_console(), output.stderr_console()
+    moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
     took = sum(restored.seconds.values())
     out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {took:.1f} s."))
     said = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
-    until = "nothing tells of purges" if restored.erasures_until is None else restoring.shown(restored.erasures_until)
+    until = (
+        "nothing tells of purges"
+        if restored.erasures_until is None
+        else restoring.format_moment(restored.erasures_until)
+    )
     out.print(Text(f"Purged again: {said or 'nothing'} (known up to {until})."))
     if restored.unread_from:
         notes.print(

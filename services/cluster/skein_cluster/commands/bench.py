@@ -12,10 +12,10 @@ from rich.text import Text
 
 from skein_cluster.api.client import as_operator
 from skein_cluster.bench.conversations import read_conversations
-from skein_cluster.bench.measures import MEASURES, by_category, summary, worth
-from skein_cluster.bench.run import ablated, ask, tenant_with
+from skein_cluster.bench.measures import MEASURES, ablation_loss, by_category, summary
+from skein_cluster.bench.run import ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_export import progress
 from skein_cluster.importers.records import RecordInvalid
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skein_cluster.bench.conversations import Conversation
-    from skein_cluster.bench.measures import Asked, Mean
+    from skein_cluster.bench.measures import Mean, ScoredQuestion
 
 _SEED = 5
 
 
 @dataclass(slots=True)
-class _Run:
+class _BenchRun:
     """What was asked and found so far."""
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     memories: int = 0
     degraded: int = 0
     model: str = ""
     conversations: list[dict[str, Any]] = field(default_factory=list)
     # Of each signal: the answers as they were, and those without it.
-    without: dict[str, tuple[list[Asked], list[Asked]]] = field(default_factory=dict)
+    without: dict[str, tuple[list[ScoredQuestion], list[ScoredQuestion]]] = field(default_factory=dict)
 
 
 @click.group()
@@ -52,8 +52,8 @@ def bench_command() -> None:
 @click.option("--conversations", type=click.IntRange(min=1), help="Only the first ones.")
 @click.option("--ablation/--no-ablation", default=True, help="Ask again without each signal; the default.")
 @click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def locomo(
     file: Path, conversations: int | None, environment: dict[str, str], *, ablation: bool, keep: bool, as_json: bool
 ) -> None:
@@ -66,7 +66,7 @@ def locomo(
     try:
         read = read_conversations(file)[:conversations]
     except RecordInvalid as error:
-        raise Failure(str(error), Exit.REFUSED) from error
+        raise CommandError(str(error), ExitCode.REFUSED) from error
     run = asyncio.run(_run(environment, read, ablation=ablation, keep=keep))
     document = _document(file, run)
     if as_json:
@@ -77,15 +77,15 @@ def locomo(
 
 async def _run(
     environment: Mapping[str, str], conversations: Sequence[Conversation], *, ablation: bool, keep: bool
-) -> _Run:
-    run = _Run()
+) -> _BenchRun:
+    run = _BenchRun()
     async with as_operator(environment) as operator:
         for conversation in conversations:
-            async with tenant_with(operator, conversation, keep=keep) as api:
+            async with temporary_tenant(operator, conversation, keep=keep) as api:
                 with progress(f"asking {conversation.name}", 0) as done:
-                    answers = await ask(api, conversation.questions)
+                    answers = await ask_questions(api, conversation.questions)
                     signals = sorted(answers.signals) if ablation else []
-                    without = await ablated(api, conversation.questions, signals, done)
+                    without = await run_ablations(api, conversation.questions, signals, done)
             run.asked += answers.asked
             run.seconds += answers.seconds
             run.memories += len(conversation.memories)
@@ -105,7 +105,7 @@ async def _run(
     return run
 
 
-def _document(file: Path, run: _Run) -> dict[str, Any]:
+def _document(file: Path, run: _BenchRun) -> dict[str, Any]:
     return {
         "file": file.name,
         "model": run.model,
@@ -116,13 +116,13 @@ def _document(file: Path, run: _Run) -> dict[str, Any]:
         "categories": {name: _measures(asked) for name, asked in by_category(run.asked).items()},
         "conversations": run.conversations,
         "ablation": {
-            signal: {name: mean.as_json() for name, mean in worth(before, after, seed=_SEED).items()}
+            signal: {name: mean.as_json() for name, mean in ablation_loss(before, after, seed=_SEED).items()}
             for signal, (before, after) in sorted(run.without.items())
         },
     }
 
 
-def _measures(asked: Sequence[Asked]) -> dict[str, Any]:
+def _measures(asked: Sequence[ScoredQuestion]) -> dict[str, Any]:
     found: Mapping[str, Mean] = summary(asked, seed=_SEED)
     return {"questions": len(asked), **{name: mean.as_json() for name, mean in found.items()}}
 
@@ -139,14 +139,14 @@ def _print(document: Mapping[str, Any]) -> None:
         for name, part in parts.items()
     ]
     made = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
-    output.rows(made, lines, empty="There were no questions.")
+    output.print_table(made, lines, empty="There were no questions.")
     if document["ablation"]:
         made = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
         lost = document["ablation"].items()
         rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
-        output.rows(made, rows, empty="")
+        output.print_table(made, rows, empty="")
     latency = document["latency_ms"]
-    output.out().print(
+    output.stdout_console().print(
         Text(
             f"{document['memories']} memories in {len(document['conversations'])} tenants, {document['model']}. Recall "
             f"p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a time."
@@ -154,7 +154,7 @@ def _print(document: Mapping[str, Any]) -> None:
     )
     if document["degraded_answers"]:
         message = f"{document['degraded_answers']} answers were by words alone or lacked an arm: ask again."
-        output.err().print(Text(message, style="red"))
+        output.stderr_console().print(Text(message, style="red"))
 
 
 def _interval(mean: Mapping[str, float], form: str) -> str:

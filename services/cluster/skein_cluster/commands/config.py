@@ -13,13 +13,13 @@ from rich.text import Text
 
 from skein_cluster import registry
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit
-from skein_cluster.config.catalog import readings
-from skein_cluster.config.check import notes, problems
-from skein_cluster.config.database_check import Answer, ask
+from skein_cluster.cli.exit_codes import ExitCode
+from skein_cluster.config.catalog import read_settings
+from skein_cluster.config.check import find_notes, find_problems
+from skein_cluster.config.database_check import DatabaseCheck, check_database
 
 if TYPE_CHECKING:
-    from skein_kit.settings import Reading
+    from skein_kit.settings import SettingValue
 
 REDACTED = "•••"
 # Passwords within addresses.
@@ -42,7 +42,7 @@ def config_command() -> None:
     show_default=True,
     help="How many processes like this one shall share the database.",
 )
-@options.as_json
+@options.json_option
 def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     """Say what is wrong with the settings of a process that serves SERVICE (or all), each in one sentence.
 
@@ -55,34 +55,34 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     environment = dict(os.environ)
     names = _names(services)
     is_up = not services and not environment.keys() & {"SKEIN_DATABASE_URL", "SKEIN_DATABASE_URL_FILE"}
-    wrong = problems(names, {**_MADE, **environment} if is_up else environment)
-    answer = Answer() if wrong or is_up else asyncio.run(ask(names, environment, replicas=replicas))
+    wrong = find_problems(names, {**_MADE, **environment} if is_up else environment)
+    answer = DatabaseCheck() if wrong or is_up else asyncio.run(check_database(names, environment, replicas=replicas))
     wrong += answer.problems
     if not wrong:
-        answer.notes[:0] = notes(names, environment)
+        answer.notes[:0] = find_notes(names, environment)
     if as_json:
         output.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
     else:
         for sentence in wrong:
             output.echo(sentence)
         for note in answer.notes:
-            output.err().print(Text(note))
+            output.stderr_console().print(Text(note))
         if not wrong:
             form = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
             output.echo(f"Nothing is wrong with the settings of `{form}`.")
     if wrong:
-        sys.exit(Exit.CANNOT_START)
+        sys.exit(ExitCode.CANNOT_START)
 
 
 @config_command.command("show")
 @click.argument("services", nargs=-1, metavar="[SERVICE]...")
-@options.as_json
+@options.json_option
 def show(services: tuple[str, ...], *, as_json: bool) -> None:
     """Show every setting of a process that serves SERVICE (or all): value, default, and where the value is from.
 
     Secrets are shown as three dots. A value that cannot be used is shown as its default: `skein config check` says why.
     """
-    found = [_shown(reading) for reading in readings(_names(services), os.environ)]
+    found = [_shown(reading) for reading in read_settings(_names(services), os.environ)]
     if as_json:
         output.print_json({"settings": found})
         return
@@ -96,7 +96,7 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
         )
         for row in found
     ]
-    output.rows(table, lines, empty="No settings.")
+    output.print_table(table, lines, empty="No settings.")
 
 
 def _names(services: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _names(services: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(service.name for service in registry.load(services or registry.NAMES))
 
 
-def _shown(reading: Reading) -> dict[str, Any]:
+def _shown(reading: SettingValue) -> dict[str, Any]:
     return {
         "name": reading.name,
         "value": _value(reading.value, secret=reading.secret),

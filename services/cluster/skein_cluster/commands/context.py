@@ -11,23 +11,30 @@ from rich.text import Text
 from skein.gateway.v1 import gateway_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
-from skein_cluster.commands.recall import MODES, by_mode, context_of, seen_by, show_incomplete, stores_nothing
+from skein_cluster.commands.recall import (
+    MODES,
+    context_of,
+    is_tenant_empty,
+    mode_option,
+    show_incomplete,
+    visibility_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 @click.command()
-@options.text
+@options.text_argument
 @click.option(
     "--tokens", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="The most it may take."
 )
 @click.option("--session", default="", help="Add the end of this conversation.")
 @click.option("--plain", is_flag=True, help="Lines instead of Markdown.")
-@by_mode
-@seen_by
-@options.caller
-@options.as_json
+@mode_option
+@visibility_options
+@options.cluster_options
+@options.json_option
 def context_command(  # noqa: PLR0913 - one for each argument and option of the command.
     text: str,
     tokens: int,
@@ -49,7 +56,7 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
     )
     answer, has_nothing = asyncio.run(_build(environment, request))
     if as_json:
-        output.print_json(output.as_json(answer))
+        output.print_json(output.message_to_dict(answer))
         return
     # As it is: a line that is broken to fit the terminal would not be the text that a prompt gets.
     if answer.text:
@@ -58,9 +65,9 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
         f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
     )
     if has_nothing:
-        output.echo(command_lines.how_to_store(environment), err=True)
+        output.echo(command_lines.store_hint(environment), err=True)
     else:
-        output.err().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
+        output.stderr_console().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
     show_incomplete(answer.incomplete)
 
 
@@ -71,4 +78,4 @@ async def _build(
     async with as_tenant(environment) as api:
         answer = await api.gateway.BuildContext(request)
         is_empty = not answer.text and not answer.omitted_count and not answer.incomplete
-        return answer, is_empty and await stores_nothing(api)
+        return answer, is_empty and await is_tenant_empty(api)

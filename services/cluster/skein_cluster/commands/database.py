@@ -11,13 +11,13 @@ import click
 from rich.text import Text
 
 from skein_auth.api_keys.bootstrap import ensure_operator_key
-from skein_client.connection import Connection, ca_file_of
+from skein_client.connection import Connection, read_ca_file
 from skein_cluster import registry
-from skein_cluster.api.client import PATIENCE, OperatorSettings
+from skein_cluster.api.client import RETRIES, OperatorSettings
 from skein_cluster.api.legacy_tenant import DEFAULT_SLUG, ensure_legacy_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
@@ -26,7 +26,7 @@ _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, as
 
 
 @click.command()
-@options.as_json
+@options.json_option
 @click.option(
     "--lock-seconds",
     type=click.FloatRange(min=0.001),
@@ -40,7 +40,7 @@ def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
     The URL names a superuser (who also makes the roles and the extension), or the owner role. A service role gets the
     password SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) where that is set.
     """
-    refuse_unknown(os.environ)
+    refuse_unknown_settings(os.environ)
     migrations = registry.migrations()
     passwords = {name: text for name in registry.WITH_DATABASE if (text := _password(name))}
     applied = asyncio.run(_migrate(database_url(), migrations, passwords, lock_seconds))
@@ -58,7 +58,7 @@ def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
 
 
 @click.command()
-@options.as_json
+@options.json_option
 @click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
 @click.option(
     "--legacy-tenant",
@@ -79,7 +79,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`. For a legacy token the cluster at
     SKEIN_ENDPOINT is called, as the operator: with SKEIN_OPERATOR_KEY if there is one, else with the key just made.
     """
-    refuse_unknown(os.environ)
+    refuse_unknown_settings(os.environ)
     token = None if legacy_token_file is None else _token(legacy_token_file)
     known = OperatorSettings.read(os.environ).operator_key if token else ""
     key = known or asyncio.run(_bootstrap(database_url(), name))
@@ -91,9 +91,11 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
         return
     if not known:
         output.echo(key)
-        output.err().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
+        output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
     if token:
-        output.err().print(Text(f"The legacy token acts in the tenant {legacy_tenant} ({made['legacy_tenant_id']})."))
+        output.stderr_console().print(
+            Text(f"The legacy token acts in the tenant {legacy_tenant} ({made['legacy_tenant_id']}).")
+        )
 
 
 def database_url() -> str:
@@ -119,7 +121,9 @@ async def _bootstrap(url: str, name: str) -> str:
     try:
         return await ensure_operator_key(url, display_name=name)
     except _NOT_MIGRATED as error:
-        raise Failure("The database has no schema yet: run `skein migrate` first.", Exit.CANNOT_START) from error
+        raise CommandError(
+            "The database has no schema yet: run `skein migrate` first.", ExitCode.CANNOT_START
+        ) from error
     except (OSError, TimeoutError) as error:
         raise _unreachable(error) from error
 
@@ -138,12 +142,12 @@ def _token(path: Path) -> str:
 
 def _operator(key: str) -> Connection:
     endpoint = os.environ.get("SKEIN_ENDPOINT", "127.0.0.1:50050")
-    return Connection(endpoint=endpoint, api_key=key, ca_file=ca_file_of(os.environ), timeout=60.0, retries=PATIENCE)
+    return Connection(endpoint=endpoint, api_key=key, ca_file=read_ca_file(os.environ), timeout=60.0, retries=RETRIES)
 
 
-def _unreachable(error: Exception) -> Failure:
+def _unreachable(error: Exception) -> CommandError:
     message = f"The database of SKEIN_DATABASE_URL does not answer ({error or 'no answer in time'})."
-    return Failure(message, Exit.UNREACHABLE)
+    return CommandError(message, ExitCode.UNREACHABLE)
 
 
 def _password(name: str) -> str:

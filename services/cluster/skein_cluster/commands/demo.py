@@ -20,11 +20,11 @@ from rich.text import Text
 from skein_client.connection import CREDENTIALS_FILE, data_dir
 from skein_cluster import embedded, registry
 from skein_cluster.cli import output
-from skein_cluster.commands.up import LOG_FILE, panel
-from skein_cluster.demo.scenario import demonstrate
+from skein_cluster.commands.up import LOG_FILE, print_overview
+from skein_cluster.demo.scenario import run_demo
 from skein_cluster.processes import log_file
-from skein_cluster.processes.single_process import embedded_cluster
-from skein_cluster.processes.stop_signals import Stopping
+from skein_cluster.processes.single_process import single_process_cluster
+from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.host import open_files
 from skein_kit.telemetry.metrics import TRACING
 
@@ -58,15 +58,15 @@ def demo_command() -> None:
 
 async def _demo(folder: Path, log: Path) -> None:
     spans = InMemorySpanExporter()
-    out = output.out()
+    out = output.stdout_console()
     started = time.monotonic()
-    with log_file.logging_to(log, "warning"), Stopping.on_signals():
+    with log_file.log_to_file(log, "warning"), StopSignal.on_signals():
         TRACING.start(SimpleSpanProcessor(spans))
         try:
             out.print(Text("Starting a Skein cluster: Postgres, and eight services in one process …"))
-            async with embedded_cluster(folder, environment=free_environment(), durable=False) as cluster:
-                out.print(panel(cluster, folder, log, time.monotonic() - started, is_demo=True))
-                await demonstrate(cluster, spans)
+            async with single_process_cluster(folder, environment=free_environment(), durable=False) as cluster:
+                out.print(print_overview(cluster, folder, log, time.monotonic() - started, is_demo=True))
+                await run_demo(cluster, spans)
                 out.print(Rule("Go on", align="left"))
         finally:
             TRACING.stop()
@@ -91,5 +91,5 @@ def _folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        embedded.erase(folder / "postgres")
+        embedded.delete_data_dir(folder / "postgres")
         shutil.rmtree(folder, ignore_errors=True)

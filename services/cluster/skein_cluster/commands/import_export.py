@@ -13,28 +13,35 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from skein.memory.v1 import archives_pb2
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options
 from skein_cluster.cli import output as console
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_report import show_comparison, show_report
 from skein_cluster.importers.comparison import Comparison
 from skein_cluster.importers.exporter import export
-from skein_cluster.importers.id_prefix import PREFIX, Prefixed
-from skein_cluster.importers.memory_file import FORMS, MODES, Done, export_whole, import_whole
-from skein_cluster.importers.realms import bring_all, bring_one, chosen, compare_all, compare_one, try_out
+from skein_cluster.importers.id_prefix import PREFIX, PrefixedSource
+from skein_cluster.importers.memory_file import FORMS, MODES, ImportCounts, export_memory, import_memory
+from skein_cluster.importers.realms import (
+    choose_realms,
+    compare_all,
+    compare_one,
+    dry_run,
+    import_all,
+    import_into_tenant,
+)
 from skein_cluster.importers.records import FIELDS, ITEMS
 from skein_cluster.importers.report import Report
 from skein_cluster.importers.sources import FORMATS
-from skein_cluster.importers.sources.base import Notes, Tally
+from skein_cluster.importers.sources.base import CountWithSamples, Notes
 from skein_cluster.importers.sources.files import READERS, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
     from skein_cluster.importers.sources.base import Realm, Source
 
 _FORMS = (*READERS, *FORMS, *FORMATS)
@@ -45,7 +52,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class ImportOptions:
     """What an import is asked to do."""
 
     form: str
@@ -83,8 +90,8 @@ class Asked:
     show_default=True,
     help="For skein and memoryvault: what to do with what is there.",
 )
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None:
     """Import SOURCE into the tenant. Repeating it adds nothing twice, and goes on where it was interrupted.
 
@@ -104,22 +111,22 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
     The mapping report says what was read, written, there already, changed on the way, left behind and refused. Ends
     with 1 when records were refused, or with --compare when more than the threshold is missing or different.
     """  # noqa: D301 - click wants the backspace itself.
-    wanted = Asked(**asked)
+    wanted = ImportOptions(**asked)
     _check(wanted)
     if wanted.form in FORMS:
         _whole(environment, wanted, mode)
         return
     report = Report()
     with _opened(wanted) as opened:
-        source = Prefixed(opened, wanted.prefix) if wanted.prefix else opened
-        realms = chosen(source, wanted.realm, every=wanted.is_all)
+        source = PrefixedSource(opened, wanted.prefix) if wanted.prefix else opened
+        realms = choose_realms(source, wanted.realm, every=wanted.is_all)
         if wanted.is_comparison:
             _compare(environment, wanted, source, realms, report)
             return
         tenants: dict[str, str] = {}
         with progress(f"{'checking' if wanted.is_dry else 'importing'} {wanted.form}", None) as done:
             if wanted.is_dry:
-                try_out(source, realms, report, done, every=wanted.is_all)
+                dry_run(source, realms, report, done, every=wanted.is_all)
             else:
                 tenants = _bring(environment, wanted, source, realms, report, done)
         has_people = not wanted.is_all and _has_people(source)
@@ -127,13 +134,13 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
     if has_people:
         console.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
     if report.refused_count:
-        sys.exit(Exit.REFUSED)
+        sys.exit(ExitCode.REFUSED)
 
 
 @click.command()
 @click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="Default: stdout.")
 @click.option("--whole", is_flag=True, help="The whole memory, without sessions, for `skein import skein`.")
-@options.caller
+@options.cluster_options
 def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> None:
     """Write the tenant as JSON lines that `skein import jsonl` takes: sessions, messages, memories, links, people,
     agents and what they carry, what was curated, and the rules.
@@ -142,11 +149,11 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
     """
     if whole:
         count, left = asyncio.run(_export_whole(environment, output.write))
-        console.err().print(f"Exported {count} items.")
+        console.stderr_console().print(f"Exported {count} items.")
     else:
         counts, left = asyncio.run(_export(environment, output.write))
         told = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
-        console.err().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in told)}.")
+        console.stderr_console().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in told)}.")
     if left:
         console.echo(
             f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
@@ -163,7 +170,7 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=console.err(),
+        console=console.stderr_console(),
         disable=not sys.stderr.isatty(),
         transient=True,
     )
@@ -172,7 +179,7 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def _check(wanted: Asked) -> None:
+def _check(wanted: ImportOptions) -> None:
     """Raise UsageError for options that do not go together."""
     takes_vectors = wanted.form in FORMATS and FORMATS[wanted.form].has_vectors
     if wanted.vectors and not takes_vectors:
@@ -195,7 +202,7 @@ def _check(wanted: Asked) -> None:
         click.Path(exists=True, readable=False).convert(file, None, None)
 
 
-def _opened(wanted: Asked) -> AbstractContextManager[Source]:
+def _opened(wanted: ImportOptions) -> AbstractContextManager[Source]:
     if wanted.form in READERS:
         return open_file(wanted.form, wanted.source)
     return FORMATS[wanted.form].open(wanted.source, wanted.vectors)
@@ -203,7 +210,7 @@ def _opened(wanted: Asked) -> AbstractContextManager[Source]:
 
 def _bring(
     environment: Mapping[str, str],
-    wanted: Asked,
+    wanted: ImportOptions,
     source: Source,
     realms: Sequence[Realm],
     report: Report,
@@ -211,17 +218,17 @@ def _bring(
 ) -> dict[str, str]:
     try:
         if wanted.is_all:
-            return asyncio.run(bring_all(environment, source, realms, report, done))
-        asyncio.run(bring_one(environment, source, realms, report, done))
+            return asyncio.run(import_all(environment, source, realms, report, done))
+        asyncio.run(import_into_tenant(environment, source, realms, report, done))
     except KeyboardInterrupt:
         written = sum(report.written.values())
         message = f"Interrupted: the {written} records that were written stay, and the same command goes on from there."
-        raise Failure(message, Exit.INTERRUPTED) from None
+        raise CommandError(message, ExitCode.INTERRUPTED) from None
     return {}
 
 
 def _compare(
-    environment: Mapping[str, str], wanted: Asked, source: Source, realms: Sequence[Realm], report: Report
+    environment: Mapping[str, str], wanted: ImportOptions, source: Source, realms: Sequence[Realm], report: Report
 ) -> None:
     with progress(f"comparing {wanted.form}", None) as done:
         hold = compare_all if wanted.is_all else compare_one
@@ -230,21 +237,21 @@ def _compare(
     if wanted.is_all and _has_people(source):
         console.echo("Accounts, clients and memberships are not compared.", err=True)
     if comparison.share > wanted.threshold:
-        sys.exit(Exit.REFUSED)
+        sys.exit(ExitCode.REFUSED)
 
 
 def _has_people(source: Source) -> bool:
     return next(iter(source.people(Notes())), None) is not None
 
 
-def _whole(environment: Mapping[str, str], wanted: Asked, mode: str) -> None:
+def _whole(environment: Mapping[str, str], wanted: ImportOptions, mode: str) -> None:
     """Import a whole memory; compare it by asking what overwriting would change."""
     try:
         text = Path(wanted.source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         message = f"{wanted.source} cannot be read ({reason}): check its name and who may read it."
-        raise Failure(message, Exit.REFUSED) from None
+        raise CommandError(message, ExitCode.REFUSED) from None
     if not wanted.is_comparison:
         done = asyncio.run(_import_whole(environment, text, wanted.form, mode, dry_run=wanted.is_dry))
         _show_whole(done, as_json=wanted.as_json)
@@ -253,13 +260,13 @@ def _whole(environment: Mapping[str, str], wanted: Asked, mode: str) -> None:
     comparison = Comparison(
         in_source=done.created + done.updated + done.unchanged,
         in_skein=done.updated + done.unchanged,
-        missing={kind: Tally(count) for kind, count in done.created.items()},
-        different={(kind, "some field"): Tally(count) for kind, count in done.updated.items()},
+        missing={kind: CountWithSamples(count) for kind, count in done.created.items()},
+        different={(kind, "some field"): CountWithSamples(count) for kind, count in done.updated.items()},
         unreadable=len(done.refused),
     )
     show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
     if comparison.share > wanted.threshold:
-        sys.exit(Exit.REFUSED)
+        sys.exit(ExitCode.REFUSED)
 
 
 async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[Mapping[str, int], int]:
@@ -267,23 +274,25 @@ async def _export(environment: Mapping[str, str], write: Callable[[str], object]
         return await export(api, write), await _stored(api)
 
 
-async def _import_whole(environment: Mapping[str, str], text: str, form: str, mode: str, *, dry_run: bool) -> Done:
+async def _import_whole(
+    environment: Mapping[str, str], text: str, form: str, mode: str, *, dry_run: bool
+) -> ImportCounts:
     async with as_tenant(environment) as api:
-        return await import_whole(api, text, form, mode, dry_run=dry_run)
+        return await import_memory(api, text, form, mode, dry_run=dry_run)
 
 
 async def _export_whole(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[int, int]:
     async with as_tenant(environment) as api:
-        return await export_whole(api, write), await _stored(api)
+        return await export_memory(api, write), await _stored(api)
 
 
-async def _stored(api: Api) -> int:
+async def _stored(api: ClusterClient) -> int:
     """Return how many memories lie in cold storage, which no export reads."""
     request = archives_pb2.ListArchivesRequest(page_size=1000)
-    return sum([archive.memory_count async for archive in items(api.history.ListArchives, request, "archives")])
+    return sum([archive.memory_count async for archive in iterate_pages(api.history.ListArchives, request, "archives")])
 
 
-def _show_whole(done: Done, *, as_json: bool) -> None:
+def _show_whole(done: ImportCounts, *, as_json: bool) -> None:
     kinds = [*dict.fromkeys([*done.created, *done.updated, *done.unchanged])]
     if as_json:
         counts = {name: dict(getattr(done, name)) for name in ("created", "updated", "unchanged")}
@@ -291,13 +300,13 @@ def _show_whole(done: Done, *, as_json: bool) -> None:
     else:
         made = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
         rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
-        console.rows(made, rows, empty="The file holds nothing that could be stored.")
+        console.print_table(made, rows, empty="The file holds nothing that could be stored.")
         for line, kind, reason in done.refused[:_SHOWN]:
             console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
         if len(done.refused) > _SHOWN:
             console.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
     if done.refused:
-        sys.exit(Exit.REFUSED)
+        sys.exit(ExitCode.REFUSED)
 
 
 def _plural(kind: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skein_cluster.importers.comparison import Comparison
     from skein_cluster.importers.report import Report
-    from skein_cluster.importers.sources.base import Tally
+    from skein_cluster.importers.sources.base import CountWithSamples
 
 # Refusals that a person wants to see at once; --json has more.
 _SHOWN = 20
@@ -36,7 +36,7 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
     if report.pending:
         output.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
     for entry in report.refused[:_SHOWN]:
-        name = f"{entry.kind} {output.shortened(entry.name, _NAME)}: " if entry.kind else ""
+        name = f"{entry.kind} {output.shorten(entry.name, _NAME)}: " if entry.kind else ""
         output.echo(f"{entry.where}: {name}{entry.reason}", err=True)
     if report.refused_count > _SHOWN:
         output.echo(f"… and {report.refused_count - _SHOWN} more; --json lists them.", err=True)
@@ -73,7 +73,7 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
         different = sum(tally.count for (other, _), tally in comparison.different.items() if other == kind)
         counts = (comparison.in_source[kind], comparison.in_skein[kind], missing.count if missing else 0, different)
         lines.append((_plural(kind), *counts))
-    output.rows(output.table("", *numbers, numbers=numbers), lines, empty="The source holds no records.")
+    output.print_table(output.table("", *numbers, numbers=numbers), lines, empty="The source holds no records.")
     if comparison.without_tenant:
         realms = ", ".join(comparison.without_tenant[:_SHOWN])
         more = ", …" if len(comparison.without_tenant) > _SHOWN else ""
@@ -113,9 +113,9 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
     ]
     empty = "The source holds no records."
     if all(not table for table, *_ in lines):
-        output.rows(output.table("", *numbers, numbers=numbers), [line[1:] for line in lines], empty=empty)
+        output.print_table(output.table("", *numbers, numbers=numbers), [line[1:] for line in lines], empty=empty)
     else:
-        output.rows(output.table("from", "as", *numbers, numbers=numbers), lines, empty=empty)
+        output.print_table(output.table("from", "as", *numbers, numbers=numbers), lines, empty=empty)
 
 
 def _show_notes(report: Report) -> None:
@@ -125,11 +125,11 @@ def _show_notes(report: Report) -> None:
         changed.setdefault(table, []).append((column, tally.count, how, samples))
     for table, lines in changed.items():
         made = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
-        output.rows(made, lines, empty="")
+        output.print_table(made, lines, empty="")
     if report.notes.leavings:
         made = output.table("table", "rows", "left behind", numbers=("rows",))
         left = [(table, count, why) for (table, why), count in sorted(report.notes.leavings.items())]
-        output.rows(made, left, empty="")
+        output.print_table(made, left, empty="")
 
 
 def _as_json(report: Report) -> dict[str, Any]:
@@ -162,8 +162,8 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _named(tally: Tally) -> str:
-    return ", ".join(output.shortened(sample, _NAME) for sample in tally.samples)
+def _named(tally: CountWithSamples) -> str:
+    return ", ".join(output.shorten(sample, _NAME) for sample in tally.samples)
 
 
 def _in_order(report: Report) -> list[tuple[tuple[str, str], int]]:

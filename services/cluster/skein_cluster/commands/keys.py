@@ -12,20 +12,20 @@ from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.api_keys.model import PREFIX
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.api import credentials
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.cli.pagination import list_first
 from skein_kit.identity.bearer_token import public_prefix
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
 
 
 _KEY_COLUMN = "key, and how its secret begins"
@@ -50,8 +50,8 @@ def keys_command() -> None:
 )
 @click.option("--agent", default="", help="The agent that calls with this key act as.")
 @click.option("--days", type=click.IntRange(1), help="Days until it expires; default: never.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def create(
     name: str, permissions: tuple[str, ...], agent: str, days: int | None, environment: dict[str, str], *, as_json: bool
 ) -> None:
@@ -64,18 +64,18 @@ def create(
         output.print_json({"api_key_id": made.api_key.api_key_id, "api_key": made.secret})
         return
     output.echo(made.secret)
-    output.err().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
+    output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
 
 
 @keys_command.command("list")
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List keys, newest first, revoked ones included."""
     found, prefixes = asyncio.run(_list(environment, limit))
     if as_json:
-        shown = [{**output.as_json(key), "secret_prefix": prefixes[key.api_key_id]} for key in found]
+        shown = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in found]
         output.print_json({"api_keys": shown})
         return
     lines = [
@@ -83,12 +83,17 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
             f"{key.api_key_id}\n{prefixes[key.api_key_id]}…",
             f"{key.display_name}\n{_permissions(key)}",
             _state(key),
-            f"{output.when(key.create_time)}\n{output.when(key.use_time) if key.HasField('use_time') else 'never'}",
+            "\n".join(
+                (
+                    output.format_time(key.create_time),
+                    output.format_time(key.use_time) if key.HasField("use_time") else "never",
+                )
+            ),
         )
         for key in found
     ]
     table = output.table(_KEY_COLUMN, "name, permissions", "state", "created, last used", ids=(_KEY_COLUMN,))
-    output.rows(table, lines, empty="There are no keys.")
+    output.print_table(table, lines, empty="There are no keys.")
 
 
 @keys_command.command("rotate")
@@ -98,37 +103,37 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     type=click.IntRange(0, 720),
     help="Hours that the old key goes on working; default: 24.",
 )
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
     """Make a successor of KEY; its secret is shown this one time. KEY is an id, or how the secret begins."""
     request = accounts_pb2.RotateApiKeyRequest()
     if overlap_hours is not None:
         request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
     rotated = asyncio.run(_rotate(environment, key, request))
-    path = credentials.exchange_key(environment, rotated.replaced.api_key_id, rotated.secret)
-    until = output.when(rotated.replaced.expire_time)
+    path = credentials.replace_key(environment, rotated.replaced.api_key_id, rotated.secret)
+    until = output.format_time(rotated.replaced.expire_time)
     if as_json:
         key_id = rotated.api_key.api_key_id
         output.print_json(
-            {"api_key_id": key_id, "api_key": rotated.secret, "replaced": output.as_json(rotated.replaced)}
+            {"api_key_id": key_id, "api_key": rotated.secret, "replaced": output.message_to_dict(rotated.replaced)}
         )
         return
     output.echo(rotated.secret)
-    output.err().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
+    output.stderr_console().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
     if path is not None:
         output.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
 
 
 @keys_command.command("revoke")
 @click.argument("key")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
     """End KEY, an id or how the secret begins; calls with it are refused within seconds."""
     revoked = asyncio.run(_revoke(environment, key))
     if as_json:
-        output.print_json(output.as_json(revoked))
+        output.print_json(output.message_to_dict(revoked))
         return
     output.echo(f"Revoked {revoked.api_key_id} ({revoked.display_name}).")
 
@@ -138,7 +143,7 @@ def _state(key: auth_pb2.ApiKey) -> str:
         return "revoked"
     if key.HasField("expire_time"):
         over = key.expire_time.ToDatetime(tzinfo=UTC) <= datetime.now(UTC)
-        return "expired" if over else f"until {output.when(key.expire_time)}"
+        return "expired" if over else f"until {output.format_time(key.expire_time)}"
     return "valid"
 
 
@@ -161,7 +166,7 @@ async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_p
     """Return keys, and how the secret of each begins, by their ids."""
     async with as_tenant(environment) as api:
         request = auth_pb2.ListApiKeysRequest(page_size=limit)
-        found = await first(limit, api.auth.ListApiKeys, request, "api_keys")
+        found = await list_first(limit, api.auth.ListApiKeys, request, "api_keys")
         tenant_id = await _own_tenant(api)
     return found, {key.api_key_id: _prefix_of(key, tenant_id)[:_SHOWN_PREFIX] for key in found}
 
@@ -172,7 +177,7 @@ async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
         return (await api.auth.RevokeApiKey(request)).api_key
 
 
-async def _key_named(api: Api, text: str) -> str:
+async def _key_named(api: ClusterClient, text: str) -> str:
     """Return the id of the key whose id or whose secret begins with `text`. Raises Failure for none and for several.
 
     The message repeats nothing of the text, which may be a secret.
@@ -182,7 +187,7 @@ async def _key_named(api: Api, text: str) -> str:
     begins = text.strip().removesuffix("…").lower()
     tenant_id = await _own_tenant(api)
     found = []
-    async for key in items(api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=_PAGE), "api_keys"):
+    async for key in iterate_pages(api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=_PAGE), "api_keys"):
         prefix = _prefix_of(key, tenant_id)
         # A text that is longer than what the ids determine is a whole secret, or most of it.
         if key.api_key_id.startswith(begins) or prefix.startswith(begins[: len(prefix)]):
@@ -194,10 +199,10 @@ async def _key_named(api: Api, text: str) -> str:
         message = f"{len(found)} keys begin so; name one by its id: {ids}{', …' if len(found) > _SHOWN else ''}."
     else:
         message = "No key has this id, or a secret that begins so: `skein keys list` shows both, KEY is either."
-    raise Failure(message, Exit.REFUSED)
+    raise CommandError(message, ExitCode.REFUSED)
 
 
-async def _own_tenant(api: Api) -> UUID:
+async def _own_tenant(api: ClusterClient) -> UUID:
     """Return the tenant that the call acts in; the nil one for an operator who named none."""
     tenant_id = (await api.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id
     return UUID(tenant_id) if tenant_id else UUID(int=0)
@@ -208,4 +213,4 @@ def _prefix_of(key: auth_pb2.ApiKey, tenant_id: UUID) -> str:
 
 
 def _permissions(key: auth_pb2.ApiKey) -> str:
-    return "all of an owner" if ROLES["owner"] <= {*key.permissions} else ", ".join(key.permissions)
+    return "all of an owner" if ROLE_PERMISSIONS["owner"] <= {*key.permissions} else ", ".join(key.permissions)

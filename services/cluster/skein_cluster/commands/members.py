@@ -12,15 +12,15 @@ from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_cluster.api.client import as_operator, calling
-from skein_cluster.api.organizations import tenant_named
+from skein_cluster.api.client import as_operator, open_client
+from skein_cluster.api.organizations import find_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.pagination import list_first
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
 
 _ROLES = {
     "viewer": members_pb2.ROLE_VIEWER,
@@ -41,17 +41,17 @@ def members_command() -> None:
 
 @members_command.command("list")
 @_tenant
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List the members of TENANT in order of joining."""
     found = asyncio.run(_list(environment, tenant_id, limit))
     if as_json:
-        output.print_json({"members": [output.as_json(member) for member in found]})
+        output.print_json({"members": [output.message_to_dict(member) for member in found]})
         return
-    lines = [(each.account_id, each.email, _NAMES[each.role], output.when(each.create_time)) for each in found]
-    output.rows(
+    lines = [(each.account_id, each.email, _NAMES[each.role], output.format_time(each.create_time)) for each in found]
+    output.print_table(
         output.table("account", "address", "role", "joined", ids=("account",)),
         lines,
         empty="The tenant has no members.",
@@ -62,8 +62,8 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
 @_tenant
 @_account
 @_role
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Make ACCOUNT a member of TENANT at once."""
     _show(asyncio.run(_add(environment, tenant_id, account, role)), as_json=as_json)
@@ -73,8 +73,8 @@ def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *,
 @_tenant
 @_account
 @_role
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Give a member of TENANT another role; the last owner stays one."""
     _show(asyncio.run(_change(environment, tenant_id, account, role)), as_json=as_json)
@@ -83,7 +83,7 @@ def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], 
 @members_command.command("remove")
 @_tenant
 @_account
-@options.caller
+@options.cluster_options
 def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
     """End a membership in TENANT; the last owner stays."""
     account_id = asyncio.run(_remove(environment, tenant_id, account))
@@ -95,44 +95,44 @@ def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
 @click.argument("email")
 @_role
 @click.option("--days", type=click.IntRange(1, 30), default=7, show_default=True, help="Days until it expires.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def invite_command(
     tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Ask EMAIL to join TENANT; where no mail is set up, the link to hand over is shown this one time."""
     made = asyncio.run(_invite(environment, tenant_id, email, role, days))
     if as_json:
-        output.print_json(output.as_json(made))
+        output.print_json(output.message_to_dict(made))
         return
     if not made.token:
         output.echo(f"Mailed to {made.invitation.email}.")
         return
     # A cluster of an earlier version answers without the link.
     output.echo(made.link or made.token)
-    until = output.when(made.invitation.expire_time)
+    until = output.format_time(made.invitation.expire_time)
     told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
-    output.err().print(Text(told))
+    output.stderr_console().print(Text(told))
 
 
 def _show(member: members_pb2.Member, *, as_json: bool) -> None:
     if as_json:
-        output.print_json(output.as_json(member))
+        output.print_json(output.message_to_dict(member))
         return
     output.echo(f"{member.email or member.account_id} is {_NAMES[member.role]}.")
 
 
 @asynccontextmanager
-async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[Api]:
+async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[ClusterClient]:
     """Call as the operator who acts in a tenant."""
     async with (
         as_operator(environment) as api,
-        calling(dataclasses.replace(api.connection, tenant_id=await tenant_named(api, tenant_id))) as acting,
+        open_client(dataclasses.replace(api.connection, tenant_id=await find_tenant(api, tenant_id))) as acting,
     ):
         yield acting
 
 
-async def _id_of(api: Api, account: str) -> str:
+async def _id_of(api: ClusterClient, account: str) -> str:
     """Return the id of an account that is named by its address or its id."""
     if "@" not in account:
         return account
@@ -141,7 +141,9 @@ async def _id_of(api: Api, account: str) -> str:
 
 async def _list(environment: Mapping[str, str], tenant_id: str, limit: int) -> list[members_pb2.Member]:
     async with _inside(environment, tenant_id) as api:
-        return await first(limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members")
+        return await list_first(
+            limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members"
+        )
 
 
 async def _add(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:

@@ -12,7 +12,7 @@ from rich.text import Text
 from skein.memory.v1 import memory_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.pagination import list_first
 from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def memories_command() -> None:
 @memories_command.command("list")
 @click.option("--type", "types", multiple=True, help="Only this type (repeatable).")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag (repeatable: with all of them).")
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def list_(
     types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
@@ -37,19 +37,19 @@ def list_(
     wanted = memory_pb2.MemoryFilter(types=types, tags_all=tags)
     found = asyncio.run(_list(environment, wanted, limit))
     if as_json:
-        output.print_json({"memories": [output.as_json(memory) for memory in found]})
+        output.print_json({"memories": [output.message_to_dict(memory) for memory in found]})
         return
     lines = [
         (
             memory.external_id or memory.memory_id,
             memory.type,
-            output.when(memory.create_time),
+            output.format_time(memory.create_time),
             ", ".join(memory.tags),
-            output.shortened(memory.content or memory.title, 200),
+            output.shorten(memory.content or memory.title, 200),
         )
         for memory in found
     ]
-    output.rows(
+    output.print_table(
         output.table("memory", "type", "when", "tags", "content", ids=("memory",)),
         lines,
         empty="There are no memories.",
@@ -58,45 +58,47 @@ def list_(
 
 @memories_command.command("show")
 @click.argument("memory_id")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Show one memory, by its id or external id, with its links."""
     memory, links = asyncio.run(_show(environment, memory_id))
     if as_json:
-        output.print_json({"memory": output.as_json(memory), "links": [output.as_json(link) for link in links]})
+        output.print_json(
+            {"memory": output.message_to_dict(memory), "links": [output.message_to_dict(link) for link in links]}
+        )
         return
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    for name, value in output.as_json(memory, with_texts=False).items():
+    for name, value in output.message_to_dict(memory, with_texts=False).items():
         if value not in ("", [], None):
             grid.add_row(name, Text(_shown(value)))
     for link in links:
         other = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
         way = "→" if link.from_memory_id == memory.memory_id else "←"
         grid.add_row(f"{way} {link.relation}", Text(other))
-    output.out().print(grid)
+    output.stdout_console().print(grid)
 
 
 @memories_command.command("add")
 @click.argument("content")
 @options.memory_fields
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as_json: bool) -> None:
     """Remember CONTENT."""
     memory = asyncio.run(_add(environment, memory_pb2.Memory(content=content, **fields)))
     if as_json:
-        output.print_json(output.as_json(memory))
+        output.print_json(output.message_to_dict(memory))
         return
     output.echo(memory.memory_id)
 
 
 @memories_command.command("delete")
 @click.argument("memory_id")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Hide one memory, by its id or external id, from every list and from recall."""
     asyncio.run(_delete(environment, memory_id))
@@ -118,13 +120,13 @@ def _shown(value: object) -> str:
 async def _list(environment: Mapping[str, str], wanted: memory_pb2.MemoryFilter, limit: int) -> list[memory_pb2.Memory]:
     async with as_tenant(environment) as api:
         request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=wanted)
-        return await first(limit, api.memories.ListMemories, request, "memories")
+        return await list_first(limit, api.memories.ListMemories, request, "memories")
 
 
 async def _show(environment: Mapping[str, str], memory_id: str) -> tuple[memory_pb2.Memory, list[memory_pb2.Link]]:
     async with as_tenant(environment) as api:
         answer = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
-        links = await first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
+        links = await list_first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
     return answer.memory, links
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from skein.recall.v1 import recall_pb2 as pb
 from skein_cluster.api.client import as_operator
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.pagination import list_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,13 +25,13 @@ def models_command() -> None:
 
 
 @models_command.command("list")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def list_(environment: dict[str, str], *, as_json: bool) -> None:
     """List the registered models by name."""
     found = asyncio.run(_list(environment))
     if as_json:
-        output.print_json({"embedding_models": [output.as_json(model) for model in found]})
+        output.print_json({"embedding_models": [output.message_to_dict(model) for model in found]})
         return
     lines = [
         (
@@ -40,12 +40,12 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
             model.provider,
             model.dimensions,
             model.endpoint,
-            output.when(model.create_time),
+            output.format_time(model.create_time),
         )
         for model in found
     ]
     made = output.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
-    output.rows(made, lines, empty="There are no models.")
+    output.print_table(made, lines, empty="There are no models.")
 
 
 @models_command.command("register")
@@ -67,8 +67,8 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
     type=click.IntRange(200, 100_000),
     help="Characters that it surely reads of one text.",
 )
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def register(model: str, environment: dict[str, str], *, as_json: bool, **given: Any) -> None:
     """Register MODEL; it does not become the one in force.
 
@@ -77,7 +77,7 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **given:
     asked = pb.EmbeddingModel(model=model, **{name: value for name, value in given.items() if value is not None})
     made = asyncio.run(_register(environment, asked))
     if as_json:
-        output.print_json(output.as_json(made))
+        output.print_json(output.message_to_dict(made))
         return
     output.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
 
@@ -87,8 +87,8 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **given:
 @click.option("--tenant", "tenant_id", default="", help="Only this tenant's items; default: every tenant's.")
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Texts a second at most; default: the cluster's.")
 @click.option("--wait", is_flag=True, help="Come back when it is complete.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def reindex(
     model: str, tenant_id: str, rate: float | None, environment: dict[str, str], *, wait: bool, as_json: bool
 ) -> None:
@@ -99,9 +99,9 @@ def reindex(
 
 @models_command.command("progress")
 @click.argument("reindex_id", required=False)
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def progress(reindex_id: str | None, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """Show how far REINDEX_ID is, or all of them, newest first."""
     _show(asyncio.run(_progress(environment, reindex_id, limit)), as_json=as_json)
@@ -109,8 +109,8 @@ def progress(reindex_id: str | None, limit: int, environment: dict[str, str], *,
 
 @models_command.command("cancel")
 @click.argument("reindex_id")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def cancel(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """End REINDEX_ID: its model follows no longer; the vectors that it has stay."""
     _show([asyncio.run(_cancel(environment, reindex_id))], as_json=as_json)
@@ -123,8 +123,8 @@ def cancel(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> No
     "--query", "queries", multiple=True, help="What to search for (repeatable); default: what was asked lately."
 )
 @click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="Nearest items to compare.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def compare(
     model: str, tenant_id: str, queries: tuple[str, ...], top: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
@@ -132,7 +132,7 @@ def compare(
     request = pb.CompareModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
     compared = asyncio.run(_compare(environment, request))
     if as_json:
-        output.print_json(output.as_json(compared))
+        output.print_json(output.message_to_dict(compared))
         return
     every = compared.overall
     lines = [
@@ -143,19 +143,21 @@ def compare(
     made = output.table(
         "tenant", "queries", "agreement", "same first", title=title, numbers=("queries", "agreement", "same first")
     )
-    output.rows(made, lines if every.query_count else [], empty="Nothing was asked lately; give --query and --tenant.")
+    output.print_table(
+        made, lines if every.query_count else [], empty="Nothing was asked lately; give --query and --tenant."
+    )
 
 
 @models_command.command("use")
 @click.argument("model")
 @click.option("--force", is_flag=True, help="Although items lack its vectors: those are found by their words alone.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def use(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
     """Put MODEL in force; the way back is the same command with the other name."""
     response = asyncio.run(_use(environment, pb.SetActiveModelRequest(model=model, force=force)))
     if as_json:
-        output.print_json(output.as_json(response))
+        output.print_json(output.message_to_dict(response))
         return
     before = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
     output.echo(f"{response.embedding_model.model} is in force{before}; every process knows within five seconds.")
@@ -163,8 +165,8 @@ def use(model: str, environment: dict[str, str], *, force: bool, as_json: bool) 
 
 @models_command.command("drop")
 @click.argument("model")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def drop(model: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Forget MODEL and delete its vectors."""
     asyncio.run(_drop(environment, model))
@@ -176,7 +178,7 @@ def drop(model: str, environment: dict[str, str], *, as_json: bool) -> None:
 
 def _show(found: list[pb.Reindex], *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"reindexes": [output.as_json(one) for one in found]})
+        output.print_json({"reindexes": [output.message_to_dict(one) for one in found]})
         return
     lines = [
         (
@@ -193,9 +195,11 @@ def _show(found: list[pb.Reindex], *, as_json: bool) -> None:
     ]
     numbers = ("tenants", "seen", "embedded", "missing")
     made = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
-    output.rows(made, lines, empty="Nothing was ever reindexed.")
+    output.print_table(made, lines, empty="Nothing was ever reindexed.")
     if any(one.missing_count for one in found):
-        output.err().print(Text("Items that are missing are found by their words alone once the model is in force."))
+        output.stderr_console().print(
+            Text("Items that are missing are found by their words alone once the model is in force.")
+        )
 
 
 async def _list(environment: Mapping[str, str]) -> list[pb.EmbeddingModel]:
@@ -223,7 +227,7 @@ async def _progress(environment: Mapping[str, str], reindex_id: str | None, limi
         if reindex_id:
             return [(await api.recall.GetReindex(pb.GetReindexRequest(reindex_id=reindex_id))).reindex]
         request = pb.ListReindexesRequest(page_size=limit)
-        return await first(limit, api.recall.ListReindexes, request, "reindexes")
+        return await list_first(limit, api.recall.ListReindexes, request, "reindexes")
 
 
 async def _cancel(environment: Mapping[str, str], reindex_id: str) -> pb.Reindex:

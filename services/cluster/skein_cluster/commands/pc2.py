@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_pc2.transport import curve
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -23,7 +23,7 @@ def pc2_command() -> None:
 @pc2_command.command("certificates")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--client", "clients", multiple=True, help="Admit a client and make its certificate (repeatable).")
-@options.as_json
+@options.json_option
 def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> None:
     """Make certificates for SECURE_ZMQ=1 in FOLDER, which SKEIN_PC2_CERTIFICATES names then.
 
@@ -35,23 +35,23 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
             message = (
                 f"A client's name is of letters, digits, dots and dashes, and not {curve.SERVER}: {name!r} is not."
             )
-            raise Failure(message, Exit.USAGE)
-    taken = [name for name in clients if curve.files(folder, name)]
+            raise CommandError(message, ExitCode.USAGE)
+    taken = [name for name in clients if curve.certificate_files(folder, name)]
     if taken or len(set(clients)) < len(clients):
         message = f"There is a certificate for {taken[0] if taken else 'one of them'} already; nothing was made."
-        raise Failure(message, Exit.REFUSED)
-    names = [*([] if curve.files(folder, curve.SERVER) else [curve.SERVER]), *clients]
+        raise CommandError(message, ExitCode.REFUSED)
+    names = [*([] if curve.certificate_files(folder, curve.SERVER) else [curve.SERVER]), *clients]
     try:
-        made = [str(curve.made(folder, name)) for name in names]
+        made = [str(curve.create_certificate(folder, name)) for name in names]
     except OSError as error:
         message = f"The folder {folder} cannot be written: {error.strerror}."
-        raise Failure(message, Exit.CANNOT_START) from None
+        raise CommandError(message, ExitCode.CANNOT_START) from None
     if as_json:
         output.print_json({"folder": str(folder), "made": made})
         return
     for path in made:
         output.echo(path)
     if clients:
-        output.err().print(
+        output.stderr_console().print(
             Text("Move each client's .key_secret to the client, with server.key, and keep it there only.")
         )

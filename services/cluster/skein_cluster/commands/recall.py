@@ -15,12 +15,12 @@ from skein.session.v1 import session_pb2
 from skein_client.errors import PermissionDenied
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
-from skein_cluster.cli.recall_hits import components_of, kind_of, profile_of, text_of, time_of
+from skein_cluster.cli.recall_hits import format_components, format_profile, hit_kind, hit_text, hit_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
@@ -40,7 +40,7 @@ MODES = {
 }
 
 
-def seen_by(command: Decorated) -> Decorated:
+def visibility_options(command: Decorated) -> Decorated:
     """Add --agent and --subject; the command gets `agent` and `subject`, empty for nobody."""
     command = click.option("--subject", default="", help="Only what is seen with this person, and the profile.")(
         command
@@ -48,7 +48,7 @@ def seen_by(command: Decorated) -> Decorated:
     return click.option("--agent", default="", help="Only what this agent sees, and its blocks.")(command)
 
 
-def by_mode(command: Decorated) -> Decorated:
+def mode_option(command: Decorated) -> Decorated:
     """Add --mode; the command gets `mode`, a name in MODES."""
     return click.option(
         "--mode",
@@ -70,17 +70,17 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
     """Say on stderr which arms are missing, if any are."""
     names = ", ".join(gateway_pb2.Arm.Name(arm).removeprefix("ARM_").lower() for arm in arms)
     if names:
-        output.err().print(Text(f"Incomplete: {names} did not answer."))
+        output.stderr_console().print(Text(f"Incomplete: {names} did not answer."))
 
 
 @click.command()
-@options.text
+@options.text_argument
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many hits.")
 @click.option("--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only this (repeatable).")
-@by_mode
-@seen_by
-@options.caller
-@options.as_json
+@mode_option
+@visibility_options
+@options.cluster_options
+@options.json_option
 def recall_command(
     text: str,
     limit: int,
@@ -102,18 +102,18 @@ def recall_command(
     )
     answer, has_nothing = asyncio.run(_recall(environment, request))
     if as_json:
-        output.print_json(output.as_json(answer))
+        output.print_json(output.message_to_dict(answer))
         return
     lines = [
-        (f"{hit.score:.3f}", components_of(hit), kind_of(hit), output.when(time_of(hit)), text_of(hit))
+        (f"{hit.score:.3f}", format_components(hit), hit_kind(hit), output.format_time(hit_time(hit)), hit_text(hit))
         for hit in answer.hits
     ]
     if answer.HasField("profile"):
-        output.out().print(Text(profile_of(answer.profile)))
+        output.stdout_console().print(Text(format_profile(answer.profile)))
     if has_nothing:
-        output.echo(command_lines.how_to_store(environment), err=True)
+        output.echo(command_lines.store_hint(environment), err=True)
     else:
-        output.rows(
+        output.print_table(
             output.table("score", "components", "kind", "when", "text", numbers=("score",)),
             lines,
             empty="No hits." if answer.HasField("profile") else "Nothing was found.",
@@ -121,7 +121,7 @@ def recall_command(
     show_incomplete(answer.incomplete)
 
 
-async def stores_nothing(api: Api) -> bool:
+async def is_tenant_empty(api: ClusterClient) -> bool:
     """Say whether the tenant has no memory and no message that the credential can read."""
     try:
         memories = await api.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1))
@@ -140,4 +140,4 @@ async def _recall(
         answer = await api.gateway.Recall(request)
         asks_what_is_stored = not request.arms or bool({*request.arms} & _STORED)
         is_empty = not answer.hits and not answer.HasField("profile") and not answer.incomplete
-        return answer, asks_what_is_stored and is_empty and await stores_nothing(api)
+        return answer, asks_what_is_stored and is_empty and await is_tenant_empty(api)

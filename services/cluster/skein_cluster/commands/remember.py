@@ -22,13 +22,13 @@ _ASKED_WORDS = 6
 
 
 @click.command()
-@options.text
+@options.text_argument
 @options.memory_fields
 @click.option("--session", default="", help="The session that it belongs to.")
 @click.option("--subject", default="", help="The person that it is about.")
 @click.option("--agent", default="", help="The agent that keeps it.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def remember_command(
     text: str,
     fields: dict[str, Any],
@@ -47,14 +47,14 @@ def remember_command(
     answer = asyncio.run(_remember(environment, memory))
     (stored,) = answer.memories
     if as_json:
-        output.print_json(output.as_json(stored))
+        output.print_json(output.message_to_dict(stored))
         return
     output.echo(stored.memory_id)
     question = " ".join(content.split()[:_ASKED_WORDS])
     # As it is: a command line that is broken to fit the terminal cannot be copied.
     output.echo(f"Try next: {command_lines.command_line('recall', question, environment=environment)}", err=True)
     if answer.pending_embedding_count:
-        output.err().print(Text("It is found by its words already, and by meaning soon."))
+        output.stderr_console().print(Text("It is found by its words already, and by meaning soon."))
 
 
 def _stdin() -> str:

@@ -11,11 +11,11 @@ import click
 import uvloop
 
 from skein_cluster import registry
-from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import gc_freeze
-from skein_cluster.processes.stop_signals import Stopping
+from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.host import open_files
-from skein_kit.host.process import exporting_traces, running
+from skein_kit.host.process import export_traces, run_services
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_kit.telemetry import logs
 
@@ -38,7 +38,7 @@ def serve_command(services: tuple[str, ...], parent: int | None) -> None:
 
 
 async def _serve(names: tuple[str, ...]) -> None:
-    refuse_unknown(os.environ)
+    refuse_unknown_settings(os.environ)
     settings = ProcessSettings.read()
     services = registry.load(names)
     needing = [service.name for service in services if service.has_database]
@@ -53,9 +53,9 @@ async def _serve(names: tuple[str, ...]) -> None:
     def cut_off(number: str) -> None:
         log.warning("ended_at_once", signal=number)
 
-    with exporting_traces(settings, name=name), Stopping.on_signals(cut_off) as stopping:
-        async with running(services, host) as cluster:
-            gc_freeze.leave_out()
+    with export_traces(settings, name=name), StopSignal.on_signals(cut_off) as stopping:
+        async with run_services(services, host) as cluster:
+            gc_freeze.freeze_startup_objects()
             log.info(
                 "serving",
                 services=[service.name for service in services],

@@ -11,7 +11,7 @@ from rich.text import Text
 from skein.session.v1 import session_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.pagination import list_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,14 +23,14 @@ def sessions_command() -> None:
 
 
 @sessions_command.command("list")
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List sessions, newest update first."""
     found = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"sessions": [output.as_json(session) for session in found]})
+        output.print_json({"sessions": [output.message_to_dict(session) for session in found]})
         return
     lines = [
         (
@@ -38,36 +38,39 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
             session.title,
             state_of(session),
             session.message_count,
-            output.when(session.create_time),
-            output.when(session.update_time),
+            output.format_time(session.create_time),
+            output.format_time(session.update_time),
         )
         for session in found
     ]
     made = output.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
-    output.rows(made, lines, empty="There are no sessions.")
+    output.print_table(made, lines, empty="There are no sessions.")
 
 
 @sessions_command.command("show")
 @click.argument("session_id")
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """Show a session and its newest messages, in the order in which they were said."""
     session, messages = asyncio.run(_show(environment, session_id, limit))
     if as_json:
         output.print_json(
-            {"session": output.as_json(session), "messages": [output.as_json(message) for message in messages]}
+            {
+                "session": output.message_to_dict(session),
+                "messages": [output.message_to_dict(message) for message in messages],
+            }
         )
         return
-    out = output.out()
+    out = output.stdout_console()
     out.print(Text(session.title or session.session_id, style="bold"))
     out.print(Text(f"{session.session_id}, {state_of(session)}, {session.message_count} messages"))
     lines = [
-        (message.sequence, output.when(message.create_time), message.name or role_of(message), message.content)
+        (message.sequence, output.format_time(message.create_time), message.name or role_of(message), message.content)
         for message in messages
     ]
-    output.rows(output.table("#", "when", "who", "said", numbers=("#",)), lines, empty="It has no messages.")
+    output.print_table(output.table("#", "when", "who", "said", numbers=("#",)), lines, empty="It has no messages.")
 
 
 def state_of(session: session_pb2.Session) -> str:
@@ -83,7 +86,7 @@ def role_of(message: session_pb2.Message) -> str:
 async def _list(environment: Mapping[str, str], limit: int) -> list[session_pb2.Session]:
     async with as_tenant(environment) as api:
         request = session_pb2.ListSessionsRequest(page_size=limit)
-        return await first(limit, api.sessions.ListSessions, request, "sessions")
+        return await list_first(limit, api.sessions.ListSessions, request, "sessions")
 
 
 async def _show(
@@ -94,5 +97,5 @@ async def _show(
         request = session_pb2.ListMessagesRequest(
             session_id=session_id, page_size=limit, newest_first=True, show_stored=True
         )
-        newest = await first(limit, api.sessions.ListMessages, request, "messages")
+        newest = await list_first(limit, api.sessions.ListMessages, request, "messages")
     return answer.session, newest[::-1]

@@ -12,7 +12,7 @@ from rich.text import Text
 from skein.gateway.v1 import gateway_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.exit_codes import Exit
+from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,13 +25,13 @@ _STYLES = {
 
 
 @click.command()
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def status_command(environment: dict[str, str], *, as_json: bool) -> None:
     """Show which services answer. Ends with 0 when all serve, 1 when one does not, 4 when no cluster answers."""
     status = asyncio.run(_status(environment))
     if as_json:
-        output.print_json(output.as_json(status))
+        output.print_json(output.message_to_dict(status))
     else:
         lines = [
             (
@@ -42,9 +42,11 @@ def status_command(environment: dict[str, str], *, as_json: bool) -> None:
             for service in status.services
         ]
         title = f"Skein {status.version}"
-        output.rows(output.table("service", "state", "ms", title=title, numbers=("ms",)), lines, empty="No services.")
+        output.print_table(
+            output.table("service", "state", "ms", title=title, numbers=("ms",)), lines, empty="No services."
+        )
     if any(service.state != gateway_pb2.SERVICE_STATE_SERVING for service in status.services):
-        sys.exit(Exit.REFUSED)
+        sys.exit(ExitCode.REFUSED)
 
 
 def state_of(service: gateway_pb2.ServiceStatus) -> str:

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
 from skein_cluster.api.client import as_operator
-from skein_cluster.api.organizations import make_tenant
+from skein_cluster.api.organizations import create_tenant
 from skein_cluster.cli import options, output
-from skein_cluster.cli.pagination import first
+from skein_cluster.cli.pagination import list_first
 from skein_cluster.commands.members import invite_command, members_command
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ tenants_command.add_command(invite_command, "invite")
 
 @tenants_command.command("create")
 @click.argument("name")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Make a tenant called NAME and an API key that may do everything in it; the key is shown this one time."""
     tenant_id, api_key = asyncio.run(_create(environment, name))
@@ -40,21 +40,23 @@ def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
         output.print_json({"tenant_id": tenant_id, "api_key": api_key})
         return
     output.echo(f"tenant   {tenant_id}\napi key  {api_key}")
-    output.err().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
+    output.stderr_console().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
 
 
 @tenants_command.command("list")
-@options.limit
-@options.caller
-@options.as_json
+@options.limit_option
+@options.cluster_options
+@options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List tenants, newest first."""
     found = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"tenants": [output.as_json(tenant) for tenant in found]})
+        output.print_json({"tenants": [output.message_to_dict(tenant) for tenant in found]})
         return
-    lines = [(tenant.tenant_id, tenant.display_name, tenant.slug, output.when(tenant.create_time)) for tenant in found]
-    output.rows(
+    lines = [
+        (tenant.tenant_id, tenant.display_name, tenant.slug, output.format_time(tenant.create_time)) for tenant in found
+    ]
+    output.print_table(
         output.table("tenant", "name", "slug", "created", ids=("tenant",)), lines, empty="There are no tenants."
     )
 
@@ -62,8 +64,8 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 @tenants_command.command("delete")
 @click.argument("tenant_id")
 @click.option("--days", type=click.FloatRange(0, 365), help="Days until its rows are removed; default: the cluster's.")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def delete(tenant_id: str, days: float | None, environment: dict[str, str], *, as_json: bool) -> None:
     """Close TENANT_ID at once; when its grace is over, every row of it is removed."""
     request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
@@ -74,8 +76,8 @@ def delete(tenant_id: str, days: float | None, environment: dict[str, str], *, a
 
 @tenants_command.command("undelete")
 @click.argument("tenant_id")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def undelete(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Open TENANT_ID again, while nothing of it is removed."""
     _show(asyncio.run(_undelete(environment, tenant_id)), as_json=as_json)
@@ -83,8 +85,8 @@ def undelete(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> N
 
 @tenants_command.command("deletion")
 @click.argument("tenant_id")
-@options.caller
-@options.as_json
+@options.cluster_options
+@options.json_option
 def deletion_(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Show how far the deletion of TENANT_ID is, and what was removed."""
     _show(asyncio.run(_deletion(environment, tenant_id)), as_json=as_json)
@@ -92,11 +94,11 @@ def deletion_(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> 
 
 def _show(deletion: members_pb2.Deletion, *, as_json: bool) -> None:
     if as_json:
-        output.print_json(output.as_json(deletion))
+        output.print_json(output.message_to_dict(deletion))
         return
     state = members_pb2.DeletionState.Name(deletion.state).removeprefix("DELETION_STATE_").lower()
     output.echo(f"state    {state} {deletion.stage}".rstrip())
-    output.echo(f"removal  {output.when(deletion.purge_time)}")
+    output.echo(f"removal  {output.format_time(deletion.purge_time)}")
     for table, rows in sorted(deletion.deleted_counts.items()):
         output.echo(f"{rows:>8} {table}")
 
@@ -119,10 +121,10 @@ async def _deletion(environment: Mapping[str, str], tenant_id: str) -> members_p
 
 async def _create(environment: Mapping[str, str], name: str) -> tuple[str, str]:
     async with as_operator(environment) as api:
-        return await make_tenant(api, name)
+        return await create_tenant(api, name)
 
 
 async def _list(environment: Mapping[str, str], limit: int) -> list[tenancy_pb2.Tenant]:
     async with as_operator(environment) as api:
         request = tenancy_pb2.ListTenantsRequest(page_size=limit)
-        return await first(limit, api.tenancy.ListTenants, request, "tenants")
+        return await list_first(limit, api.tenancy.ListTenants, request, "tenants")

@@ -20,13 +20,13 @@ from skein_client.connection import CREDENTIALS_FILE
 from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.cli import command_lines, options, output
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.config.unknown_settings import refuse_unknown
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import gc_freeze, log_file, multi_process
-from skein_cluster.processes.single_process import embedded_cluster
-from skein_cluster.processes.stop_signals import Stopping
+from skein_cluster.processes.single_process import single_process_cluster
+from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.host import open_files
-from skein_kit.host.process import NotReady, exporting_traces
+from skein_kit.host.process import NotReady, export_traces
 from skein_kit.settings import ProcessSettings, default_data_dir
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from skein_cluster.processes.single_process import Embedded
+    from skein_cluster.processes.single_process import LocalCluster
 
 LOG_FILE = "skein.log"
 MOST_REPLICAS = 8
@@ -48,7 +48,7 @@ _TRY_NEXT = (
 
 
 @click.command()
-@options.data_dir
+@options.data_dir_option
 @click.option("--log-stderr", is_flag=True, help=f"Log to stderr instead of {LOG_FILE} in the data folder.")
 def up_command(data_dir: Path, *, log_stderr: bool) -> None:
     """Keep a whole cluster up in this process until Ctrl-C or SIGTERM.
@@ -61,7 +61,7 @@ def up_command(data_dir: Path, *, log_stderr: bool) -> None:
 
 
 @click.command()
-@options.data_dir
+@options.data_dir_option
 @click.option(
     "--replicas",
     "counts",
@@ -79,22 +79,22 @@ def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
 
 
 async def _up(data_dir: Path, *, log_stderr: bool) -> None:
-    refuse_unknown(os.environ)
+    refuse_unknown_settings(os.environ)
     settings = ProcessSettings.read()
     credentials.make_private(data_dir)
     log = None if log_stderr else data_dir / LOG_FILE
-    with log_file.logging_to(log, settings.log_level), exporting_traces(settings):
+    with log_file.log_to_file(log, settings.log_level), export_traces(settings):
         try:
-            await _stay(data_dir, embedded_cluster, nothing_happens, log=log)
+            await _stay(data_dir, single_process_cluster, never_ends, log=log)
         except NotReady as error:
             where = "on stderr" if log is None else f"in {log}"
             message = f"{str(error).partition(' Their')[0]} The log {where} says why."
-            raise Failure(message, Exit.CANNOT_START) from error
+            raise CommandError(message, ExitCode.CANNOT_START) from error
 
 
 async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
-    refuse_unknown(os.environ)
-    run = functools.partial(multi_process.separate_processes, replicas=replicas)
+    refuse_unknown_settings(os.environ)
+    run = functools.partial(multi_process.multi_process_cluster, replicas=replicas)
     await _stay(data_dir, run, _report_ends, log=None)
 
 
@@ -113,39 +113,41 @@ def _replicas(counts: Sequence[str]) -> dict[str, int]:
 
 async def _stay(
     data_dir: Path,
-    form: Callable[[Path], AbstractAsyncContextManager[Embedded]],
-    watch: Callable[[Embedded], asyncio.Future[None]],
+    form: Callable[[Path], AbstractAsyncContextManager[LocalCluster]],
+    watch: Callable[[LocalCluster], asyncio.Future[None]],
     *,
     log: Path | None,
 ) -> None:
     started = time.monotonic()
-    with Stopping.on_signals() as stopping:
+    with StopSignal.on_signals() as stopping:
         async with form(data_dir) as cluster:
-            gc_freeze.leave_out()
-            output.out().print(panel(cluster, data_dir, log, time.monotonic() - started))
+            gc_freeze.freeze_startup_objects()
+            output.stdout_console().print(print_overview(cluster, data_dir, log, time.monotonic() - started))
             watcher = watch(cluster)
             await stopping.wait()
             watcher.cancel()
-            output.out().print("Stopping …")
-    output.out().print(
+            output.stdout_console().print("Stopping …")
+    output.stdout_console().print(
         "Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command."
     )
 
 
-def nothing_happens(_cluster: Embedded) -> asyncio.Future[None]:
+def never_ends(_cluster: LocalCluster) -> asyncio.Future[None]:
     """Return a future that stays open: services of one process end together."""
     return asyncio.get_running_loop().create_future()
 
 
-def _report_ends(cluster: Embedded) -> asyncio.Future[None]:
+def _report_ends(cluster: LocalCluster) -> asyncio.Future[None]:
     async def report() -> None:
-        async for name in multi_process.ended(cluster):
-            output.err().print(Text(f"{name} ended and is not started again; see {cluster.logs[name]}."))
+        async for name in multi_process.watch_exits(cluster):
+            output.stderr_console().print(Text(f"{name} ended and is not started again; see {cluster.logs[name]}."))
 
     return asyncio.ensure_future(report())
 
 
-def panel(cluster: Embedded, data_dir: Path, log: Path | None, seconds: float, *, is_demo: bool = False) -> Panel:
+def print_overview(
+    cluster: LocalCluster, data_dir: Path, log: Path | None, seconds: float, *, is_demo: bool = False
+) -> Panel:
     """Show where everything is and what to try."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
@@ -183,7 +185,7 @@ def _try_next(data_dir: Path) -> list[str]:
     return [*found, *(command_lines.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
 
 
-def pc2_ports(cluster: Embedded) -> str:
+def pc2_ports(cluster: LocalCluster) -> str:
     """Return the assistants' ports, those that were moved with where they are now."""
     ports = [
         (str(number), address.rpartition(":")[2])

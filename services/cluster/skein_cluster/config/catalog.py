@@ -13,7 +13,7 @@ from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
 from skein_kit.outbound.fetch import OutboundSettings
 from skein_kit.outbound.mail import MailSettings
-from skein_kit.settings import ProcessSettings, Reading, SettingInvalid, Settings, default_data_dir, text_of
+from skein_kit.settings import ProcessSettings, SettingInvalid, Settings, SettingValue, default_data_dir, read_variable
 from skein_memory.settings import MemorySettings, SecretSettings
 from skein_pc2.settings import Pc2Identity, Pc2Security, Pc2Settings, default_roles, setting_of
 from skein_recall.settings import EmbeddingsSettings, RecallSettings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Who reads each dataclass.
 PROCESS = "every process"
 COMMAND = "command"
-READ_BY: Mapping[type[Settings], tuple[str, ...]] = {
+SETTINGS_READERS: Mapping[type[Settings], tuple[str, ...]] = {
     ProcessSettings: (PROCESS,),
     AuthSettings: ("auth",),
     ProviderSettings: ("auth",),
@@ -80,35 +80,35 @@ DATA_DIR = "SKEIN_DATA_DIR"
 PC2_KEY = "SKEIN_PC2_API_KEY"
 MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
 # What the command and the client call with, which a service never reads.
-OF_CALLERS = ("SKEIN_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
+CLIENT_SETTINGS = ("SKEIN_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
 # Read by the scripts of the repository and by its tests alone.
-OF_TOOLS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
+TOOL_SETTINGS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
 FILE = "_FILE"
 
 
-def names() -> frozenset[str]:
+def setting_names() -> frozenset[str]:
     """Return every variable that something reads; those of models' keys have no end (see MODEL_KEY)."""
     return frozenset(
         (
             *_of_dataclasses(),
             *(f"SKEIN_{name.upper()}_{what}" for name in registry.PORTS for what in ("PORT", "ADDRESS")),
-            *(f"{password_of(name)}{end}" for name in registry.WITH_DATABASE for end in ("", FILE)),
+            *(f"{password_setting(name)}{end}" for name in registry.WITH_DATABASE for end in ("", FILE)),
             *(setting_of(number) for number in registry.PC2_PORTS),
             *(f"{PC2_KEY}_{number}{end}" for number in registry.PC2_PORTS for end in ("", FILE)),
-            *(DATA_DIR, *default_roles(), *OF_CALLERS, *OF_TOOLS),
+            *(DATA_DIR, *default_roles(), *CLIENT_SETTINGS, *TOOL_SETTINGS),
         )
     )
 
 
-def classes_of(services: Collection[str]) -> list[type[Settings]]:
+def settings_classes(services: Collection[str]) -> list[type[Settings]]:
     """Return the dataclasses that a process of these services reads."""
-    return [kind for kind, readers in READ_BY.items() if PROCESS in readers or {*readers} & {*services}]
+    return [kind for kind, readers in SETTINGS_READERS.items() if PROCESS in readers or {*readers} & {*services}]
 
 
-def readings(services: Collection[str], environment: Mapping[str, str]) -> list[Reading]:
+def read_settings(services: Collection[str], environment: Mapping[str, str]) -> list[SettingValue]:
     """Return every setting of a process of these services, one that two of them read once."""
-    found: dict[str, Reading] = {}
-    for kind in classes_of(services):
+    found: dict[str, SettingValue] = {}
+    for kind in settings_classes(services):
         for reading in kind.readings(environment):
             found.setdefault(reading.name, reading)
     for reading in _without_dataclass(services, environment):
@@ -116,20 +116,20 @@ def readings(services: Collection[str], environment: Mapping[str, str]) -> list[
     return list(found.values())
 
 
-def password_of(service: str) -> str:
+def password_setting(service: str) -> str:
     """Return the variable of the password that `skein migrate` gives to a service's role."""
     return f"SKEIN_{service.upper()}_DATABASE_PASSWORD"
 
 
 def _of_dataclasses() -> Iterator[str]:
-    for kind in READ_BY:
+    for kind in SETTINGS_READERS:
         for reading in kind.readings({}):
             yield reading.name
             if isinstance(reading.default, str):
                 yield f"{reading.name}{FILE}"
 
 
-def _without_dataclass(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Reading]:
+def _without_dataclass(services: Collection[str], environment: Mapping[str, str]) -> Iterator[SettingValue]:
     called = {called for service in registry.load(services) for called in service.calls} - set(services)
     for name in services:
         yield _plain(f"SKEIN_{name.upper()}_PORT", environment, registry.PORTS[name])
@@ -154,17 +154,17 @@ def has_text(environment: Mapping[str, str], name: str) -> bool:
     return bool(environment.get(name) or environment.get(f"{name}{FILE}"))
 
 
-def _plain(name: str, environment: Mapping[str, str], default: object) -> Reading:
+def _plain(name: str, environment: Mapping[str, str], default: object) -> SettingValue:
     text = environment.get(name, "")
     source = "environment" if text else ""
-    return Reading(name=name, field="", value=text or default, default=default, source=source, secret=False)
+    return SettingValue(name=name, field="", value=text or default, default=default, source=source, secret=False)
 
 
-def _secret(name: str, environment: Mapping[str, str]) -> Reading:
+def _secret(name: str, environment: Mapping[str, str]) -> SettingValue:
     source = "environment" if name in environment else f"file {environment[f'{name}{FILE}']}"
     value, problem = "", ""
     try:
-        value = text_of(environment, name) or ""
+        value = read_variable(environment, name) or ""
     except SettingInvalid as invalid:
         problem = str(invalid)
-    return Reading(name=name, field="", value=value, default="", source=source, secret=True, problem=problem)
+    return SettingValue(name=name, field="", value=value, default="", source=source, secret=True, problem=problem)

@@ -13,23 +13,23 @@ from skein_auth.federation.providers import Providers, ProviderSettings
 from skein_auth.oauth import server
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_cluster import registry
-from skein_cluster.config.catalog import FILE, classes_of, readings
-from skein_cluster.config.unknown_settings import unknown
-from skein_cluster.processes.ports import must_differ
+from skein_cluster.config.catalog import FILE, read_settings, settings_classes
+from skein_cluster.config.unknown_settings import unknown_settings
+from skein_cluster.processes.ports import check_distinct
 from skein_gateway.http_api.cors import origins_of
-from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, Proxies
+from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, TrustedProxies
 from skein_gateway.mcp.http_handler import is_loopback
 from skein_gateway.settings import GatewaySettings
-from skein_kit.outbound.fetch import Outbound, OutboundSettings
+from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.settings import LAST_PORT, ProcessSettings, SettingInvalid
-from skein_kit.tls.mutual_tls import Mutual
-from skein_kit.tls.server_tls import Tls
+from skein_kit.tls.mutual_tls import MutualTlsFiles
+from skein_kit.tls.server_tls import ServerTls
 from skein_memory.settings import SecretSettings
 from skein_memory.vault.encryption import MasterKeys
 from skein_pc2.settings import Pc2Settings, check_roles, is_secure
-from skein_pc2.transport.curve import Certificates
-from skein_recall.providers.api_keys import Keys
+from skein_pc2.transport.curve import CurveCertificates
+from skein_recall.providers.api_keys import ApiKeys
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
 from skein_worker.settings import check as check_worker
@@ -44,10 +44,10 @@ _ADDRESS = re.compile(r"(?:[^\s/:@]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _SCHEME = re.compile(r"https://|dns:///|ipv[46]:(?=.*:)")
 
 
-def problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
+def find_problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
     """Return what would keep these services from starting in one process, or make them do something else than told."""
-    found = dict.fromkeys(unknown(environment))
-    settings = readings(services, environment)
+    found = dict.fromkeys(unknown_settings(environment))
+    settings = read_settings(services, environment)
     found |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
     twice = sorted(
         reading.name for reading in settings if {reading.name, f"{reading.name}{FILE}"} <= environment.keys()
@@ -61,7 +61,7 @@ def problems(services: Collection[str], environment: Mapping[str, str]) -> list[
     return list(found)
 
 
-def notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
+def find_notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
     """Return what keeps no service from starting and is still worth knowing."""
     if "gateway" not in services:
         return []
@@ -73,10 +73,10 @@ def notes(services: Collection[str], environment: Mapping[str, str]) -> list[str
 
 def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Check]:
     """Yield what raises SettingInvalid where services would at their start."""
-    for kind in classes_of(services):
+    for kind in settings_classes(services):
         yield partial(kind.read, environment)
     yield partial(_check_process, services, environment)
-    yield lambda: Mutual.of(ProcessSettings.read(environment))
+    yield lambda: MutualTlsFiles.of(ProcessSettings.read(environment))
     yield partial(_check_addresses, services, environment)
     yield partial(_check_ports, services, environment)
     for name in services:
@@ -126,7 +126,7 @@ def _check_ports(services: Collection[str], environment: Mapping[str, str]) -> N
         ports["SKEIN_HTTP_PORT"] = GatewaySettings.read(environment).http_port
     if "pc2" in services:
         ports |= registry.pc2_ports(environment)
-    must_differ(ports)
+    check_distinct(ports)
 
 
 def _check_system_keys(environment: Mapping[str, str]) -> None:
@@ -145,12 +145,12 @@ def _check_master_keys(environment: Mapping[str, str]) -> None:
 
 def _check_tls(environment: Mapping[str, str]) -> None:
     settings = GatewaySettings.read(environment)
-    Tls.of(settings.tls_certificate, settings.tls_key)
+    ServerTls.of(settings.tls_certificate, settings.tls_key)
 
 
 def _check_certificates(environment: Mapping[str, str]) -> None:
     if is_secure(environment):
-        Certificates.read(Pc2Settings.read(environment).certificates)
+        CurveCertificates.read(Pc2Settings.read(environment).certificates)
 
 
 def _check_mail(environment: Mapping[str, str]) -> None:
@@ -158,14 +158,14 @@ def _check_mail(environment: Mapping[str, str]) -> None:
 
 
 def _check_outbound(environment: Mapping[str, str]) -> None:
-    Outbound.of(OutboundSettings.read(environment))
+    SafeHttpClient.of(OutboundSettings.read(environment))
 
 
 _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     "auth": (
         _check_system_keys,
-        lambda environment: server.check(AuthSettings.read(environment)),
-        lambda environment: passwords.check(AuthSettings.read(environment)),
+        lambda environment: server.check_oauth_settings(AuthSettings.read(environment)),
+        lambda environment: passwords.check_password_settings(AuthSettings.read(environment)),
         lambda environment: sign_up_rule(AuthSettings.read(environment).sign_up),
         _check_providers,
         _check_mail,
@@ -174,11 +174,11 @@ _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     "tenancy": (_check_mail,),
     "session": (lambda environment: ChatModel.of(SessionSettings.read(environment)),),
     "memory": (_check_master_keys, _check_outbound),
-    "recall": (Keys.read, _check_outbound),
+    "recall": (ApiKeys.read, _check_outbound),
     "worker": (lambda environment: check_worker(ProcessSettings.read(environment)),),
     "gateway": (
         _check_tls,
-        lambda environment: Proxies.of(GatewaySettings.read(environment).trusted_proxies),
+        lambda environment: TrustedProxies.of(GatewaySettings.read(environment).trusted_proxies),
         lambda environment: origins_of(GatewaySettings.read(environment).cors_origins),
     ),
     "pc2": (_check_certificates, check_roles),

@@ -11,7 +11,7 @@ import asyncpg
 
 from skein_cluster import registry
 from skein_kit.calls import database_revision
-from skein_kit.database.connection_settings import role_of
+from skein_kit.database.connection_settings import database_role
 from skein_kit.database.named_queries import Queries
 from skein_kit.settings import ProcessSettings
 
@@ -28,24 +28,24 @@ _OF_THE_QUEUE = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class DatabaseCheck:
     """What was found: what is wrong, and what is worth knowing."""
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def connections_of(services: Collection[str], pool_size: int) -> int:
+def max_connections(services: Collection[str], pool_size: int) -> int:
     """Return how many connections one process of these services keeps at most."""
     pools = [name for name in registry.WITH_DATABASE if name in services]
     return len(pools) * (pool_size + _BESIDE_A_POOL) + (_OF_THE_QUEUE if "worker" in pools else 0)
 
 
-async def ask(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> Answer:
+async def check_database(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> DatabaseCheck:
     """Ask the database of SKEIN_DATABASE_URL, and a replica if there is one; who does not answer is a note."""
     settings = ProcessSettings.read(environment)
     wanted = [name for name in registry.WITH_DATABASE if name in services]
-    found = Answer()
+    found = DatabaseCheck()
     if not wanted or not settings.database_url:
         return found
     url = settings.database_direct_url or settings.database_url
@@ -56,7 +56,9 @@ async def ask(services: Collection[str], environment: Mapping[str, str], *, repl
     return found
 
 
-async def _ask(setting: str, url: str, ask: Callable[[Connection, Answer], Awaitable[None]], found: Answer) -> None:
+async def _ask(
+    setting: str, url: str, ask: Callable[[Connection, DatabaseCheck], Awaitable[None]], found: DatabaseCheck
+) -> None:
     """Ask whom a setting leads to; services start also when nobody answers there."""
     try:
         async with asyncio.timeout(_SECONDS):
@@ -79,7 +81,7 @@ async def _ask(setting: str, url: str, ask: Callable[[Connection, Answer], Await
 
 
 async def _asked(
-    connection: Connection, found: Answer, *, services: list[str], settings: ProcessSettings, replicas: int
+    connection: Connection, found: DatabaseCheck, *, services: list[str], settings: ProcessSettings, replicas: int
 ) -> None:
     await _roles(connection, "SKEIN_DATABASE_URL", services, found)
     await _schema(connection, services, found)
@@ -88,7 +90,7 @@ async def _asked(
         await _connections(connection, services, settings, replicas, found)
 
 
-async def _asked_replica(connection: Connection, found: Answer, *, services: list[str]) -> None:
+async def _asked_replica(connection: Connection, found: DatabaseCheck, *, services: list[str]) -> None:
     await _roles(connection, "SKEIN_REPLICA_URL", services, found)
     if not await connection.fetchval("SELECT pg_is_in_recovery()"):
         found.notes.append(
@@ -96,8 +98,8 @@ async def _asked_replica(connection: Connection, found: Answer, *, services: lis
         )
 
 
-async def _roles(connection: Connection, setting: str, services: list[str], found: Answer) -> None:
-    roles = {role_of(name) for name in services}
+async def _roles(connection: Connection, setting: str, services: list[str], found: DatabaseCheck) -> None:
+    roles = {database_role(name) for name in services}
     there = {
         row["rolname"]: row["may"]
         for row in await connection.fetch(
@@ -112,10 +114,10 @@ async def _roles(connection: Connection, setting: str, services: list[str], foun
         found.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
 
 
-async def _schema(connection: Connection, services: list[str], found: Answer) -> None:
+async def _schema(connection: Connection, services: list[str], found: DatabaseCheck) -> None:
     newest = registry.migrations()[-1].number
     try:
-        await connection.execute(f"SET ROLE {role_of(services[0])}")
+        await connection.execute(f"SET ROLE {database_role(services[0])}")
         version = await connection.fetchval(Queries.of("skein_kit")["schema_version"].text)
     except asyncpg.PostgresError:
         found.problems.append("The database has no schema that can be read: run skein migrate.")
@@ -135,13 +137,13 @@ async def _connections(
     services: list[str],
     settings: ProcessSettings,
     replicas: int,
-    found: Answer,
+    found: DatabaseCheck,
 ) -> None:
     most = await connection.fetchval(
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
         " - coalesce(current_setting('reserved_connections', true)::int, 0)"
     )
-    each = connections_of(services, settings.pool_size)
+    each = max_connections(services, settings.pool_size)
     needed = replicas * each
     if needed > most:
         whose = f"{replicas} processes with up to {each} connections each" if replicas > 1 else "this process"

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
-from skein_cluster.config.catalog import FILE, MODEL_KEY, names
+from skein_cluster.config.catalog import FILE, MODEL_KEY, setting_names
 from skein_kit.settings import PREFIX, SettingInvalid
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ _LINK = re.compile(
 _LINKED = re.compile(r"(?:tcp|udp|sctp)://")
 
 
-def refuse_unknown(environment: Mapping[str, str]) -> None:
+def refuse_unknown_settings(environment: Mapping[str, str]) -> None:
     """Raise SettingInvalid when the environment has a SKEIN_* variable that nothing reads."""
-    found = [*unknown(environment)]
+    found = [*unknown_settings(environment)]
     if found:
         raise SettingInvalid(" ".join(found))
 
 
-def unknown(environment: Mapping[str, str]) -> Iterable[str]:
+def unknown_settings(environment: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each variable that nothing reads, and one for those that Kubernetes made."""
-    known = names()
+    known = setting_names()
     links = sorted(name for name, value in environment.items() if _is_link(name, value, known))
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known and name not in links and not name.startswith(f"{MODEL_KEY}_"):

@@ -13,11 +13,11 @@ from rich.rule import Rule
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
-from skein_client.connection import Connection, ca_file_of
-from skein_cluster.api.client import calling
+from skein_client.connection import Connection, read_ca_file
+from skein_cluster.api.client import open_client
 from skein_cluster.cli import output
-from skein_cluster.cli.recall_hits import components_of, kind_of, name_of, text_of, time_of
-from skein_cluster.demo.trace_tree import trace_of, tree_of
+from skein_cluster.cli.recall_hits import format_components, hit_kind, hit_name, hit_text, hit_time
+from skein_cluster.demo.trace_tree import find_trace, render_tree
 from skein_cluster.importers.importer import Importer, Report
 from skein_cluster.importers.records import Kind, read_jsonl
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     from rich.console import Console
 
-    from skein_cluster.api.client import Api
-    from skein_cluster.processes.single_process import Embedded
+    from skein_cluster.api.client import ClusterClient
+    from skein_cluster.processes.single_process import LocalCluster
 
 _SHOWN = 3
 # Up to here services embed what they are given before they answer, so that nothing is left for later.
@@ -36,7 +36,7 @@ _RECALL = "skein.gateway.v1.GatewayService/Recall"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SampleQuestion:
     """A question to ask of the sample, and the records that hold its answer."""
 
     question: str
@@ -44,24 +44,24 @@ class Question:
     evidence: frozenset[str]
 
 
-def questions() -> list[Question]:
+def questions() -> list[SampleQuestion]:
     """Return the questions of the sample that are meant for the demo."""
     loaded: list[dict[str, Any]] = json.loads((files("skein_cluster") / "sample" / "questions.json").read_text("utf-8"))
     return [
-        Question(entry["question"], entry["answer"], frozenset(entry["evidence"]))
+        SampleQuestion(entry["question"], entry["answer"], frozenset(entry["evidence"]))
         for entry in loaded
         if entry.get("demo")
     ]
 
 
-async def demonstrate(cluster: Embedded, spans: InMemorySpanExporter) -> None:
+async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
     """Import, ask and show, through the gateway's socket, as any client would."""
-    out = output.out()
+    out = output.stdout_console()
     credentials = cluster.credentials
     connection = Connection(
-        endpoint=credentials.endpoint, api_key=credentials.api_key, ca_file=ca_file_of(os.environ), timeout=30.0
+        endpoint=credentials.endpoint, api_key=credentials.api_key, ca_file=read_ca_file(os.environ), timeout=30.0
     )
-    async with calling(connection) as api:
+    async with open_client(connection) as api:
         await _import(api, out)
         spans.clear()
         found = 0
@@ -70,13 +70,13 @@ async def demonstrate(cluster: Embedded, spans: InMemorySpanExporter) -> None:
         out.print(
             Text(f"{found} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
         )
-    trace = trace_of(spans.get_finished_spans(), _RECALL)
+    trace = find_trace(spans.get_finished_spans(), _RECALL)
     out.print(Rule("One recall, traced", align="left"))
     if trace is not None:
-        out.print(tree_of(trace))
+        out.print(render_tree(trace))
 
 
-async def _import(api: Api, out: Console) -> None:
+async def _import(api: ClusterClient, out: Console) -> None:
     out.print(Rule("The sample conversation", align="left"))
     report, started = Report(), time.monotonic()
     with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
@@ -90,23 +90,23 @@ async def _import(api: Api, out: Console) -> None:
         out.print(Text(f"{refused.where} was refused: {refused.reason}", style="red"))
 
 
-async def _ask(api: Api, out: Console, number: int, question: Question) -> bool:
+async def _ask(api: ClusterClient, out: Console, number: int, question: SampleQuestion) -> bool:
     started = time.perf_counter()
     answer = await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.question, limit=_SHOWN))
     milliseconds = (time.perf_counter() - started) * 1000
     out.print(Rule(Text(f"{number}. {question.question}"), align="left"))
     lines = [
         (
-            Text("✓" if name_of(hit) in question.evidence else "", style="green"),
+            Text("✓" if hit_name(hit) in question.evidence else "", style="green"),
             f"{hit.score:.2f}",
-            components_of(hit),
-            kind_of(hit),
-            output.when(time_of(hit)),
-            output.shortened(text_of(hit), _TEXT),
+            format_components(hit),
+            hit_kind(hit),
+            output.format_time(hit_time(hit)),
+            output.shorten(hit_text(hit), _TEXT),
         )
         for hit in answer.hits
     ]
     made = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
-    output.rows(made, lines, empty="Nothing was found.")
+    output.print_table(made, lines, empty="Nothing was found.")
     out.print(Text(f"   expected: {question.answer}  ({milliseconds:.0f} ms)", style="dim"))
-    return any(name_of(hit) in question.evidence for hit in answer.hits)
+    return any(hit_name(hit) in question.evidence for hit in answer.hits)

@@ -19,14 +19,14 @@ _NANOS_PER_MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SpanNode:
     """A span and what was done within it, in order of time."""
 
     span: ReadableSpan
-    children: tuple[Node, ...]
+    children: tuple[SpanNode, ...]
 
 
-def trace_of(spans: Iterable[ReadableSpan], name: str) -> Node | None:
+def find_trace(spans: Iterable[ReadableSpan], name: str) -> SpanNode | None:
     """Return the newest trace whose root has this name; None when there is none."""
     finished = [span for span in spans if span.context is not None]
     roots = [span for span in finished if span.parent is None and span.name == name]
@@ -36,20 +36,20 @@ def trace_of(spans: Iterable[ReadableSpan], name: str) -> Node | None:
     return _node(root, [span for span in finished if span.context.trace_id == root.context.trace_id])
 
 
-def tree_of(root: Node) -> Tree:
+def render_tree(root: SpanNode) -> Tree:
     """Return the trace as a tree to print."""
     made = Tree(_label(root.span))
     _grow(made, root)
     return made
 
 
-def _node(span: ReadableSpan, spans: Sequence[ReadableSpan]) -> Node:
+def _node(span: ReadableSpan, spans: Sequence[ReadableSpan]) -> SpanNode:
     mine = [other for other in spans if other.parent is not None and other.parent.span_id == span.context.span_id]
     mine.sort(key=lambda other: other.start_time or 0)
-    return Node(span, tuple(_node(child, spans) for child in mine))
+    return SpanNode(span, tuple(_node(child, spans) for child in mine))
 
 
-def _grow(tree: Tree, node: Node) -> None:
+def _grow(tree: Tree, node: SpanNode) -> None:
     for child in node.children:
         _grow(tree.add(_label(child.span)), child)
 

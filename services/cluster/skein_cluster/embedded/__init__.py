@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_cluster.embedded.data_dir import erase
+from skein_cluster.embedded.data_dir import delete_data_dir
 from skein_cluster.embedded.databases import create_database, drop_database, quoted
 from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable, EmbeddedPostgresError, PostgresDidNotStart
 from skein_cluster.embedded.server import SUPERUSER, Server, running_server
@@ -15,8 +15,8 @@ __all__ = [
     "PostgresDidNotStart",
     "Server",
     "create_database",
+    "delete_data_dir",
     "drop_database",
-    "erase",
     "quoted",
     "running_server",
 ]

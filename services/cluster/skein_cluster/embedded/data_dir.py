@@ -35,7 +35,7 @@ _LONGEST_PATH = 900
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Home:
+class DataDir:
     """A cluster's data folder: the path it was asked for and the one that holds it, which are mostly the same."""
 
     asked: Path
@@ -81,7 +81,7 @@ class Home:
 
 
 @contextlib.contextmanager
-def claimed(data_dir: Path, account: Account, *, durable: bool) -> Iterator[Home]:
+def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterator[DataDir]:
     """Hold the data folder for this process until the end of the block; raise DataDirInUse when another one does.
 
     The kernel drops the locks with the process, however it ends. Two locks where a link is involved, because a copied
@@ -101,7 +101,7 @@ def claimed(data_dir: Path, account: Account, *, durable: bool) -> Iterator[Home
                 _lock_file(home.real).unlink(missing_ok=True)
 
 
-def erase(data_dir: Path) -> None:
+def delete_data_dir(data_dir: Path) -> None:
     """Remove a cluster that nobody runs, its log, and where there is one the link to it; nothing there is fine."""
     asked = _spelled_out(data_dir)
     real = asked.resolve()
@@ -134,7 +134,7 @@ def _spelled_out(data_dir: Path) -> Path:
     return absolute.parent.resolve() / absolute.name
 
 
-def _find(asked: Path, account: Account, *, durable: bool) -> Home:
+def _find(asked: Path, account: Account, *, durable: bool) -> DataDir:
     real = asked.resolve()
     if asked.is_symlink() and not real.exists():
         if durable or real.parent != private_folder(account):
@@ -148,9 +148,9 @@ def _find(asked: Path, account: Account, *, durable: bool) -> Home:
     if _holds_cluster(real, account):
         if not enterable:
             raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
-        return Home(asked=asked, real=real, is_new=False)
+        return DataDir(asked=asked, real=real, is_new=False)
     if enterable:
-        return Home(asked=asked, real=real, is_new=True)
+        return DataDir(asked=asked, real=real, is_new=True)
     if asked.is_symlink():
         raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
     if durable:
@@ -159,7 +159,7 @@ def _find(asked: Path, account: Account, *, durable: bool) -> Home:
         base = private_folder(account)
         _remove_orphans(base)
     elsewhere = base / f"{digest(asked)}-{secrets.token_hex(4)}"
-    return Home(asked=asked, real=elsewhere, is_new=True)
+    return DataDir(asked=asked, real=elsewhere, is_new=True)
 
 
 def _remove_orphans(base: Path) -> None:

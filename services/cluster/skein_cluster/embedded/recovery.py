@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from skein_cluster.embedded import server_settings
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import programs
-from skein_cluster.embedded.data_dir import claimed
+from skein_cluster.embedded.data_dir import lock_data_dir
 from skein_cluster.embedded.errors import DataDirUnusable
 from skein_cluster.embedded.private_dir import socket_folder
-from skein_cluster.embedded.server import DEFAULT_PORT, STOP_SECONDS, Launch, Server, log_of, stop
+from skein_cluster.embedded.server import DEFAULT_PORT, STOP_SECONDS, Server, ServerPrograms, log_of, stop
 from skein_cluster.embedded.stale_server import is_server_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
     from pathlib import Path
 
-    from skein_cluster.embedded.data_dir import Home
+    from skein_cluster.embedded.data_dir import DataDir
 
 _STATUS_LINE = 7
 _PORT_LINE = 3
@@ -36,12 +36,12 @@ _TRUSTED = "local all all trust\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Restoration:
+class RestoreTarget:
     """A place that nobody else can use, and where its data is made ready."""
 
     account: Account
-    home: Home
-    launch: Launch
+    home: DataDir
+    launch: ServerPrograms
 
     def folder(self) -> Path:
         """Make an empty folder for the data; one that was made before is removed."""
@@ -60,7 +60,7 @@ class Restoration:
             trust.write_text(_TRUSTED, "utf-8")
             self.account.own(trust)
             chosen = {
-                **server_settings.DURABLE,
+                **server_settings.DURABLE_SETTINGS,
                 **_OURS_ALONE,
                 **settings,
                 "hba_file": str(trust),
@@ -88,20 +88,20 @@ class Restoration:
 
 
 @contextlib.contextmanager
-def restoring(data_dir: Path, *, seconds: float) -> Iterator[Restoration]:
+def prepare_restore(data_dir: Path, *, seconds: float) -> Iterator[RestoreTarget]:
     """Hold an empty place until the block ends; recovery gets so many seconds.
 
     Raises DataDirInUse, and DataDirUnusable where something lies already.
     """
     account = Account.for_server()
-    with claimed(data_dir, account, durable=True) as home, log_of(home) as log:
+    with lock_data_dir(data_dir, account, durable=True) as home, log_of(home) as log:
         if not home.is_new:
             raise DataDirUnusable(home.asked, "it holds a database already; restore into an empty folder")
-        launch = Launch(account=account, binaries=programs(account), log=log, seconds=seconds)
-        yield Restoration(account=account, home=home, launch=launch)
+        launch = ServerPrograms(account=account, binaries=programs(account), log=log, seconds=seconds)
+        yield RestoreTarget(account=account, home=home, launch=launch)
 
 
-def found(data_dir: Path) -> Server | None:
+def find_server(data_dir: Path) -> Server | None:
     """Return the server that runs on a data folder, as its own pid file tells; None when there is none."""
     real = data_dir.resolve()
     try:
@@ -129,6 +129,6 @@ def _completed(folder: Path, account: Account) -> None:
             account.own(path)
 
 
-def discard(folder: Path) -> None:
+def delete_data(folder: Path) -> None:
     """Remove data that served its purpose."""
     shutil.rmtree(folder, ignore_errors=True)

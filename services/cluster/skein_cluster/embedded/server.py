@@ -17,11 +17,11 @@ from urllib.parse import quote
 from skein_cluster.embedded import server_settings
 from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.binaries import programs
-from skein_cluster.embedded.data_dir import Home, claimed
+from skein_cluster.embedded.data_dir import DataDir, lock_data_dir
 from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_cluster.embedded.private_dir import socket_folder
-from skein_cluster.embedded.stale_server import POLL_SECONDS, stop_leftover
-from skein_cluster.embedded.supervisor import Kept
+from skein_cluster.embedded.stale_server import POLL_SECONDS, stop_stale_server
+from skein_cluster.embedded.supervisor import ServerSupervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -88,16 +88,16 @@ async def running_server(
     Raises DataDirInUse, DataDirUnusable or PostgresDidNotStart, all of them EmbeddedPostgresError.
     """
     account = Account.for_server()
-    with claimed(data_dir, account, durable=durable) as home, log_of(home) as log:
+    with lock_data_dir(data_dir, account, durable=durable) as home, log_of(home) as log:
         binaries = programs(account)
-        launch = Launch(account=account, binaries=binaries, log=log, seconds=start_seconds)
-        await stop_leftover(home.real, account)
+        launch = ServerPrograms(account=account, binaries=binaries, log=log, seconds=start_seconds)
+        await stop_stale_server(home.real, account)
         if home.is_new:
             await launch.create(home, durable=durable)
         with socket_folder(account, home.real) as sockets:
             port = tcp_port or DEFAULT_PORT
             chosen = {
-                **(server_settings.DURABLE if durable else server_settings.FLEETING),
+                **(server_settings.DURABLE_SETTINGS if durable else server_settings.EPHEMERAL_SETTINGS),
                 **settings,
                 "listen_addresses": "127.0.0.1" if tcp_port else "",
                 "port": str(port),
@@ -106,11 +106,11 @@ async def running_server(
             }
 
             async def start() -> subprocess.Popen[bytes]:
-                await stop_leftover(home.real, account)
+                await stop_stale_server(home.real, account)
                 return await launch.start(home.real, chosen)
 
             process = await launch.start(home.real, chosen)
-            kept = Kept(process, start)
+            kept = ServerSupervisor(process, start)
             keeping = [asyncio.create_task(kept.keep())] if keep else []
             try:
                 yield Server(
@@ -129,7 +129,7 @@ async def running_server(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launch:
+class ServerPrograms:
     """How the programs of a server are run: as whom, from where, and how long a start may take."""
 
     account: Account
@@ -137,7 +137,7 @@ class Launch:
     log: io.FileIO
     seconds: float
 
-    async def create(self, home: Home, *, durable: bool) -> None:
+    async def create(self, home: DataDir, *, durable: bool) -> None:
         """Make the cluster beside its place and move it there when it is whole."""
         folder = home.prepare(self.account)
         try:
@@ -149,7 +149,7 @@ class Launch:
         home.complete(folder)
 
     async def _initdb(self, folder: Path, *, durable: bool) -> None:
-        said = _Tail(self.log)
+        said = _LogTail(self.log)
         command = [
             str(self.binaries / "initdb"),
             f"--pgdata={folder}",
@@ -179,7 +179,7 @@ class Launch:
             command += ["-c", f"{name}={value}"]
         give_up = asyncio.get_running_loop().time() + self.seconds
         while True:
-            said = _Tail(self.log)
+            said = _LogTail(self.log)
             process = self.account.start(command, log=self.log)
             try:
                 is_up = await _is_up(process, data_dir, give_up)
@@ -199,7 +199,7 @@ class Launch:
             await asyncio.sleep(POLL_SECONDS)
 
 
-class _Tail:
+class _LogTail:
     """What was added to the log since this was made."""
 
     def __init__(self, log: io.FileIO) -> None:
@@ -214,7 +214,7 @@ class _Tail:
 
 
 @contextlib.contextmanager
-def log_of(home: Home) -> Iterator[io.FileIO]:
+def log_of(home: DataDir) -> Iterator[io.FileIO]:
     # Not followed when it is a link: the folder may be one where others write as well.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with io.FileIO(os.open(home.log, flags, 0o600), "a+") as log:

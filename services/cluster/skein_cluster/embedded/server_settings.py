@@ -40,7 +40,7 @@ def _cache() -> str:
     return f"{min(1024, max(64, memory // 8 // _MEGABYTE))}MB"
 
 
-DURABLE: Mapping[str, str] = MappingProxyType(
+DURABLE_SETTINGS: Mapping[str, str] = MappingProxyType(
     _ALWAYS
     | {
         "shared_buffers": _cache(),
@@ -58,7 +58,7 @@ DURABLE: Mapping[str, str] = MappingProxyType(
 )
 
 # For tests: a power cut loses everything, a killed process nothing.
-FLEETING: Mapping[str, str] = MappingProxyType(
+EPHEMERAL_SETTINGS: Mapping[str, str] = MappingProxyType(
     _ALWAYS
     | {
         "shared_buffers": "256MB",

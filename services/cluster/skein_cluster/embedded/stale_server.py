@@ -23,7 +23,7 @@ POLL_SECONDS = 0.01
 _SIGNALS = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
 
 
-async def stop_leftover(data_dir: Path, account: Account) -> None:
+async def stop_stale_server(data_dir: Path, account: Account) -> None:
     """Return once no server runs on the folder and its pid file cannot keep a new one from starting."""
     pid = recorded_pid(data_dir)
     if pid is None:
@@ -37,7 +37,7 @@ async def stop_leftover(data_dir: Path, account: Account) -> None:
         problem = f"process {pid}, a server that an earlier run left on {data_dir}, does not end"
         raise PostgresDidNotStart(problem)
     if recorded_pid(data_dir) == pid and _exists(pid):
-        _disown(data_dir, account)
+        _mark_pid_file_stale(data_dir, account)
 
 
 def recorded_pid(data_dir: Path) -> int | None:
@@ -59,7 +59,7 @@ async def _is_gone(pid: int, data_dir: Path, patience: float) -> bool:
     return True
 
 
-def _disown(data_dir: Path, account: Account) -> None:
+def _mark_pid_file_stale(data_dir: Path, account: Account) -> None:
     """Make a pid file stale in Postgres' eyes whose number now belongs to another process (or to a zombie).
 
     Postgres refuses to start while that process exists, unless it is its own parent: us. The file is not removed,

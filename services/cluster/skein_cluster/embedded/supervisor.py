@@ -25,7 +25,7 @@ _GOOD_SECONDS = 60.0
 _log = logs.get("postgres")
 
 
-class Kept:
+class ServerSupervisor:
     """The process of a server, which may be another one later."""
 
     def __init__(

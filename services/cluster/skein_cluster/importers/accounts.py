@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import accounts_pb2, oauth_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_client.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
-from skein_cluster.api.client import calling
-from skein_cluster.cli.error_messages import sentence
-from skein_cluster.importers.importer import chunks
-from skein_cluster.importers.records import Unreadable
-from skein_cluster.importers.report import KEPT, Outcome, Refused
-from skein_cluster.importers.sources.base import Client, Membership, Person
-from skein_cluster.importers.sources.rows import stamp
+from skein_cluster.api.client import open_client
+from skein_cluster.cli.error_messages import error_sentence
+from skein_cluster.importers.importer import read_chunks
+from skein_cluster.importers.records import UnreadableRecord
+from skein_cluster.importers.report import MAX_REFUSED_SHOWN, Outcome, RefusedRecord
+from skein_cluster.importers.sources.base import Membership, OAuthClient, Person
+from skein_cluster.importers.sources.rows import to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
     from skein_cluster.importers.report import Report
 
 ACCOUNT, CLIENT, MEMBERSHIP = "account", "oauth_client", "membership"
-_KINDS = {Person: ACCOUNT, Client: CLIENT, Membership: MEMBERSHIP}
+_KINDS = {Person: ACCOUNT, OAuthClient: CLIENT, Membership: MEMBERSHIP}
 _REFUSALS = (InvalidArgument, AlreadyExists, FailedPrecondition, NotFound)
 _UNVERIFIED = (
     "An account here has this address and nobody verified it, so it may be somebody else's: "
@@ -43,10 +43,10 @@ _ROLES = {
 }
 
 
-class Newcomers:
+class AccountImporter:
     """The people of one import."""
 
-    def __init__(self, operator: Api, tenants: Mapping[str, str], report: Report) -> None:
+    def __init__(self, operator: ClusterClient, tenants: Mapping[str, str], report: Report) -> None:
         """Write as `operator`; `tenants` has the tenant of each realm."""
         self._operator = operator
         self._tenants = tenants
@@ -55,19 +55,21 @@ class Newcomers:
         # Addresses of accounts that surely are the source's.
         self._ours: set[str] = set()
 
-    async def bring(self, people: Iterable[Person | Client | Membership | Unreadable]) -> None:
+    async def bring(self, people: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
         """Write all of them: people first, memberships last."""
         async with AsyncExitStack() as stack:
-            acting: dict[str, Api] = {}
+            acting: dict[str, ClusterClient] = {}
             for tenant_id in dict.fromkeys(self._tenants.values()):
                 connection = replace(self._operator.connection, tenant_id=tenant_id)
-                acting[tenant_id] = await stack.enter_async_context(calling(connection))
-            async for chunk in chunks(people):  # type: ignore[arg-type]  # It hands on what it is given.
+                acting[tenant_id] = await stack.enter_async_context(open_client(connection))
+            async for chunk in read_chunks(people):  # type: ignore[arg-type]  # It hands on what it is given.
                 for one in chunk:
                     await self._take(one, acting)  # type: ignore[arg-type]  # As above.
 
-    async def _take(self, one: Person | Client | Membership | Unreadable, acting: Mapping[str, Api]) -> None:
-        if isinstance(one, Unreadable):
+    async def _take(
+        self, one: Person | OAuthClient | Membership | UnreadableRecord, acting: Mapping[str, ClusterClient]
+    ) -> None:
+        if isinstance(one, UnreadableRecord):
             self._report.arrived(one)
             return
         counted(one, self._report)
@@ -75,13 +77,13 @@ class Newcomers:
             match one:
                 case Person():
                     is_new = await self._person(one)
-                case Client():
+                case OAuthClient():
                     is_new = await self._client(one)
                 case _:
                     is_new = await self._membership(one, acting)
         except _REFUSALS as error:
-            self._refuse(one, sentence(error))
-        except _Stranger:
+            self._refuse(one, error_sentence(error))
+        except _AccountNotOwned:
             self._refuse(one, _UNVERIFIED)
         else:
             outcome = Outcome.WRITTEN if is_new else Outcome.SKIPPED
@@ -103,7 +105,7 @@ class Newcomers:
             (person.update_time, request.update_time),
         ):
             if value is not None:
-                field.CopyFrom(stamp(value))
+                field.CopyFrom(to_timestamp(value))
         before = await self._account(person.email)
         try:
             account = (await self._operator.auth.CreateAccount(request)).account
@@ -113,7 +115,7 @@ class Newcomers:
         self._ours.add(person.email)
         return before is None
 
-    async def _client(self, client: Client) -> bool:
+    async def _client(self, client: OAuthClient) -> bool:
         said = oauth_pb2.Client(
             client_id=client.client_id,
             client_name=client.name,
@@ -127,11 +129,11 @@ class Newcomers:
             (client.secret_expire_time, said.secret_expire_time),
         ):
             if value is not None:
-                field.CopyFrom(stamp(value))
+                field.CopyFrom(to_timestamp(value))
         request = oauth_pb2.ImportClientRequest(client=said, secret_hash=bytes.fromhex(client.secret_hash))
         return not (await self._operator.auth.ImportClient(request)).existed
 
-    async def _membership(self, membership: Membership, acting: Mapping[str, Api]) -> bool:
+    async def _membership(self, membership: Membership, acting: Mapping[str, ClusterClient]) -> bool:
         account = await self._account(membership.email)
         if account is None:
             raise NotFound("Its account was not taken.")
@@ -143,7 +145,7 @@ class Newcomers:
         else:
             return False
         if membership.email not in self._ours and not account.HasField("email_verify_time"):
-            raise _Stranger
+            raise _AccountNotOwned
         await tenant.tenancy.AddMember(
             members_pb2.AddMemberRequest(account_id=account.account_id, role=_ROLES[membership.role])
         )
@@ -158,25 +160,25 @@ class Newcomers:
             self._accounts[email] = answer.account
         return self._accounts[email]
 
-    def _refuse(self, one: Person | Client | Membership, reason: str) -> None:
+    def _refuse(self, one: Person | OAuthClient | Membership, reason: str) -> None:
         self._report.outcomes[_table(one), _KINDS[type(one)], Outcome.REFUSED] += 1
         self._report.refused_count += 1
-        if len(self._report.refused) < KEPT:
-            self._report.refused.append(Refused(one.where, _KINDS[type(one)], "", reason))
+        if len(self._report.refused) < MAX_REFUSED_SHOWN:
+            self._report.refused.append(RefusedRecord(one.where, _KINDS[type(one)], "", reason))
 
 
-class _Stranger(Exception):
+class _AccountNotOwned(Exception):
     """An account may be somebody else's."""
 
 
-def counted(one: Person | Client | Membership | Unreadable, report: Report) -> None:
+def counted(one: Person | OAuthClient | Membership | UnreadableRecord, report: Report) -> None:
     """Count somebody who was read."""
-    if isinstance(one, Unreadable):
+    if isinstance(one, UnreadableRecord):
         report.arrived(one)
         return
     report.read[_KINDS[type(one)]] += 1
     report.records[_table(one), _KINDS[type(one)]] += 1
 
 
-def _table(one: Person | Client | Membership) -> str:
+def _table(one: Person | OAuthClient | Membership) -> str:
     return one.where.partition(" ")[0]

@@ -13,20 +13,20 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from skein_client.errors import InvalidArgument, NotFound
-from skein_cluster.importers.importer import chunks
-from skein_cluster.importers.records import Kind, Record, Unreadable
+from skein_cluster.importers.importer import read_chunks
+from skein_cluster.importers.records import Kind, Record, UnreadableRecord
 from skein_cluster.importers.report import Report
-from skein_cluster.importers.sources.base import Tally
+from skein_cluster.importers.sources.base import CountWithSamples
 from skein_cluster.importers.writers import WRITERS
-from skein_cluster.importers.writers.base import Shared, is_expired
+from skein_cluster.importers.writers.base import WriterContext, is_expired
 from skein_kit.json_values import exact
 from skein_kit.json_values import fields as json_fields
-from skein_kit.rpc.well_known_types import json_of
+from skein_kit.rpc.well_known_types import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
     from skein_cluster.importers.writers.base import Writer
 
 _BATCH = 100
@@ -41,9 +41,9 @@ class Comparison:
 
     in_source: Counter[str] = field(default_factory=Counter)
     in_skein: Counter[str] = field(default_factory=Counter)
-    missing: dict[str, Tally] = field(default_factory=dict)
+    missing: dict[str, CountWithSamples] = field(default_factory=dict)
     # By kind and the fields that differ.
-    different: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    different: dict[tuple[str, str], CountWithSamples] = field(default_factory=dict)
     # What no RPC reads back, by kind.
     unchecked: Counter[str] = field(default_factory=Counter)
     # What an import would refuse.
@@ -64,18 +64,21 @@ class Comparison:
 
     def lack(self, record: Record) -> None:
         """Count a record that is missing."""
-        self.missing.setdefault(record.kind, Tally()).add(record.name)
+        self.missing.setdefault(record.kind, CountWithSamples()).add(record.name)
 
     def differ(self, record: Record, fields: Sequence[str]) -> None:
         """Count a record that differs."""
-        self.different.setdefault((record.kind, ", ".join(fields)), Tally()).add(record.name)
+        self.different.setdefault((record.kind, ", ".join(fields)), CountWithSamples()).add(record.name)
 
 
 async def compare(
-    api: Api, records: Iterable[Record | Unreadable], comparison: Comparison, done: Callable[[int], None]
+    api: ClusterClient,
+    records: Iterable[Record | UnreadableRecord],
+    comparison: Comparison,
+    done: Callable[[int], None],
 ) -> None:
     """Hold all records against the tenant of `api`."""
-    shared = Shared(api, Report())
+    shared = WriterContext(api, Report())
     writers: dict[Kind, Writer] = {}
 
     async def look(kind: Kind, batch: Sequence[Record]) -> None:
@@ -87,10 +90,10 @@ async def compare(
         for record in batch:
             _hold(writer, record, found.get(record.name), comparison)
 
-    async for chunk in chunks(records):
+    async for chunk in read_chunks(records):
         by_kind: dict[Kind, list[Record]] = {}
         for record in chunk:
-            if isinstance(record, Unreadable):
+            if isinstance(record, UnreadableRecord):
                 comparison.unreadable += 1
             else:
                 by_kind.setdefault(record.kind, []).append(record)
@@ -117,11 +120,13 @@ async def _found(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Messag
     return {**await _found(writer, batch[:middle]), **await _found(writer, batch[middle:])}
 
 
-async def lack_all(records: Iterable[Record | Unreadable], comparison: Comparison, done: Callable[[int], None]) -> None:
+async def count_all_missing(
+    records: Iterable[Record | UnreadableRecord], comparison: Comparison, done: Callable[[int], None]
+) -> None:
     """Count the records of a realm that has no tenant."""
-    async for chunk in chunks(records):
+    async for chunk in read_chunks(records):
         for record in chunk:
-            if isinstance(record, Unreadable):
+            if isinstance(record, UnreadableRecord):
                 comparison.unreadable += 1
             elif not WRITERS[record.kind].is_comparable:
                 comparison.unchecked[record.kind] += 1
@@ -142,11 +147,11 @@ def _hold(writer: Writer, record: Record, found: Message | None, comparison: Com
         return
     comparison.in_skein[record.kind] += 1
     wanted = writer.shown(record.item)
-    if fields := differing(wanted, found, writer.not_compared):
+    if fields := differing_fields(wanted, found, writer.not_compared):
         comparison.differ(record, fields)
 
 
-def differing(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
+def differing_fields(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
     """Return the fields that `wanted` has and `found` has otherwise; what the source leaves open may be anything."""
     names: list[str] = []
     texts = {descriptor.name for descriptor, _ in wanted.ListFields() if json_fields.is_text(descriptor)}
@@ -167,7 +172,7 @@ def differing(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
 def _text(found: Message, name: str) -> str | None:
     """Return a JSON text; of a service that writes none, what the message beside it says."""
     text: str = getattr(found, name)
-    return text or json_of(found, name.removesuffix(json_fields.TEXT))
+    return text or json_text(found, name.removesuffix(json_fields.TEXT))
 
 
 def _alike(wanted: Any, found: Any) -> bool:

@@ -23,7 +23,7 @@ def derived_id(given: Mapping[str, Any]) -> str:
     try:
         text = exact.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
     except (ValueError, ArithmeticError, RecursionError):
-        raise exact.JsonInvalid(f"is not JSON: {exact.NO_NUMBER}") from None
+        raise exact.InvalidJson(f"is not JSON: {exact.NO_NUMBER}") from None
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{_DERIVED_PREFIX}{digest[:_DERIVED_DIGITS]}"
 

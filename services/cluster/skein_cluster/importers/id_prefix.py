@@ -11,8 +11,8 @@ from skein_cluster.importers.records import Kind, Record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from skein_cluster.importers.records import Unreadable
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person, Realm, Source
+    from skein_cluster.importers.records import UnreadableRecord
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, Source
 
 # Ids have 255 characters, and those of the source need most of them.
 PREFIX = re.compile(r"[!-~]{1,64}")
@@ -30,7 +30,7 @@ _FIELDS: Mapping[Kind, tuple[str, ...]] = {
 }
 
 
-class Prefixed:
+class PrefixedSource:
     """A source whose ids begin with a prefix."""
 
     def __init__(self, source: Source, prefix: str) -> None:
@@ -43,16 +43,16 @@ class Prefixed:
         """Return its realms."""
         return self._source.tenants()
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read a realm."""
-        return prefixed(self._source.records(realm, notes), self._prefix)
+        return add_prefix(self._source.records(realm, notes), self._prefix)
 
-    def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read who signs in."""
         return self._source.people(notes)
 
 
-def prefixed(records: Iterable[Record | Unreadable], prefix: str) -> Iterator[Record | Unreadable]:
+def add_prefix(records: Iterable[Record | UnreadableRecord], prefix: str) -> Iterator[Record | UnreadableRecord]:
     """Yield the records with `prefix` before every such id; people, agents, tools and blocks keep theirs."""
     for record in records:
         if not isinstance(record, Record) or record.kind not in _FIELDS:

@@ -15,19 +15,25 @@ from skein_client.errors import (
     ResourceExhausted,
     SkeinError,
 )
-from skein_cluster.cli.error_messages import sentence
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.importers.records import Kind, Record, Unreadable
+from skein_cluster.cli.error_messages import error_sentence
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.importers.records import Kind, Record, UnreadableRecord
 from skein_cluster.importers.report import Report
 from skein_cluster.importers.writers import WRITERS
-from skein_cluster.importers.writers.base import PutAgain, Recomputed, Shared, TimesRefused, Writer
+from skein_cluster.importers.writers.base import (
+    AlreadyWritten,
+    EmbeddingSkipped,
+    TimesNotPermitted,
+    Writer,
+    WriterContext,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
 
-__all__ = ["BATCH", "Importer", "Report", "check", "chunks"]
+__all__ = ["BATCH", "Importer", "Report", "read_all", "read_chunks"]
 
 Result = TypeVar("Result")
 
@@ -49,24 +55,24 @@ class Importer:
 
     def __init__(
         self,
-        api: Api,
+        api: ClusterClient,
         report: Report,
         done: Callable[[int], None],
         *,
         batch: int = BATCH,
         at_once: int = 1,
-        operator: Api | None = None,
+        operator: ClusterClient | None = None,
     ) -> None:
         """Write through `api`, `batch` records a call and `at_once` calls side by side.
 
-        `done` is called with the number dealt with, as it goes on. With an operator's `Api` models are registered that
-        the cluster does not know.
+        `done` is called with the number dealt with, as it goes on. With an operator's `ClusterClient` models are
+        registered that the cluster does not know.
         """
         self._report = report
         self._done = done
         self._batch = batch
         self._slots = asyncio.Semaphore(at_once)
-        self._shared = Shared(api, report, operator)
+        self._shared = WriterContext(api, report, operator)
         self._writers: dict[Kind, Writer] = {}
         self._waiting: list[Record] = []
         self._bytes = 0
@@ -74,10 +80,10 @@ class Importer:
         # Batches under way, by what their records have in common.
         self._under_way: dict[asyncio.Task[None], str] = {}
 
-    async def run(self, records: Iterable[Record | Unreadable]) -> None:
+    async def run(self, records: Iterable[Record | UnreadableRecord]) -> None:
         """Import all records."""
         try:
-            async for chunk in chunks(records):
+            async for chunk in read_chunks(records):
                 for record in chunk:
                     await self._take(record)
             await self._flush()
@@ -89,9 +95,9 @@ class Importer:
         for writer in self._writers.values():
             await writer.finish()
 
-    async def _take(self, record: Record | Unreadable) -> None:
+    async def _take(self, record: Record | UnreadableRecord) -> None:
         self._report.arrived(record)
-        if isinstance(record, Unreadable):
+        if isinstance(record, UnreadableRecord):
             self._done(1)
             return
         if self._must_flush(record):
@@ -169,11 +175,11 @@ class Importer:
     async def _held(self, writer: Writer, batch: Sequence[Record]) -> tuple[set[str], Sequence[Record]]:
         """Return what of a batch is there, and the batch without what cannot be asked for, which is refused."""
         try:
-            return await _patiently(lambda: writer.held(batch)), batch
+            return await _call_with_retries(lambda: writer.held(batch)), batch
         except (NotFound, InvalidArgument) as error:
             if isinstance(error, NotFound) or len(batch) == 1:
                 for record in batch:
-                    self._report.refuse(record, sentence(error))
+                    self._report.refuse(record, error_sentence(error))
                 return set(), []
         # An id that no call takes; the others of the batch are none the worse for it.
         middle = len(batch) // 2
@@ -187,12 +193,12 @@ class Importer:
         if not records:
             return
         try:
-            await _patiently(lambda: writer.write(records))
-        except Recomputed as which:
+            await _call_with_retries(lambda: writer.write(records))
+        except EmbeddingSkipped as which:
             self._report.recompute(records[0], str(which))
-        except TimesRefused:
+        except TimesNotPermitted:
             await self._all_or_parts(writer, records)
-        except PutAgain:
+        except AlreadyWritten:
             self._report.skip(records[0])
         except _REFUSALS as error:
             if len(records) == 1 or error.reason in writer.of_all:
@@ -210,7 +216,7 @@ class Importer:
             if error.reason in writer.there:
                 await self._skip(writer, record)
             else:
-                self._report.refuse(record, sentence(error))
+                self._report.refuse(record, error_sentence(error))
 
     async def _skip(self, writer: Writer, record: Record) -> None:
         self._report.skip(record)
@@ -222,17 +228,18 @@ class Importer:
         return self._writers[kind]
 
 
-class StoppedByLimit(Failure):
+class QuotaReached(CommandError):
     """The tenant's quota is used up: nothing more can be written, and what was written stays."""
 
     def __init__(self, error: SkeinError) -> None:
         """Say so, and how to go on."""
         super().__init__(
-            f"{sentence(error)} What was written stays; raise the quota and run the same command again.", Exit.REFUSED
+            f"{error_sentence(error)} What was written stays; raise the quota and run the same command again.",
+            ExitCode.REFUSED,
         )
 
 
-async def chunks(records: Iterable[Record | Unreadable]) -> AsyncIterator[list[Record | Unreadable]]:
+async def read_chunks(records: Iterable[Record | UnreadableRecord]) -> AsyncIterator[list[Record | UnreadableRecord]]:
     """Read records in a thread, some ahead, one call at a time; the source is at rest when this ends."""
     iterator = iter(records)
     reading = asyncio.create_task(asyncio.to_thread(_next, iterator))
@@ -246,25 +253,25 @@ async def chunks(records: Iterable[Record | Unreadable]) -> AsyncIterator[list[R
                 await reading
 
 
-async def _patiently(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Make a call; where the cluster asks for patience, have it. Raises StoppedByLimit for a quota."""
+async def _call_with_retries(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Make a call; where the cluster asks for patience, have it. Raises QuotaReached for a quota."""
     while True:
         try:
             return await call()
         except ResourceExhausted as error:
             if error.reason == "QUOTA_EXCEEDED":
-                raise StoppedByLimit(error) from error
+                raise QuotaReached(error) from error
             if error.reason not in _PASSING:
                 raise
             await asyncio.sleep(error.retry_after or _PAUSE_SECONDS)
 
 
-def check(records: Iterable[Record | Unreadable], report: Report, done: Callable[[int], None]) -> None:
+def read_all(records: Iterable[Record | UnreadableRecord], report: Report, done: Callable[[int], None]) -> None:
     """Read all records and write none."""
     for record in records:
         report.arrived(record)
         done(1)
 
 
-def _next(iterator: Iterator[Record | Unreadable]) -> list[Record | Unreadable]:
+def _next(iterator: Iterator[Record | UnreadableRecord]) -> list[Record | UnreadableRecord]:
     return list(islice(iterator, _CHUNK))

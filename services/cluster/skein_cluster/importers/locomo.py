@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2
-from skein_cluster.importers.records import Kind, Record, RecordInvalid, Unreadable
+from skein_cluster.importers.records import Kind, Record, RecordInvalid, UnreadableRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ SESSION = re.compile(r"^session_(\d+)$")
 TIME_FORMAT = "%I:%M %p on %d %B, %Y"
 
 
-def read_locomo(path: Path) -> Iterator[Record | Unreadable]:
+def read_locomo(path: Path) -> Iterator[Record | UnreadableRecord]:
     """Read every session and turn, in order. Raises RecordInvalid for a file that is something else."""
     try:
         samples = json.loads(path.read_text("utf-8"))
@@ -33,12 +33,12 @@ def read_locomo(path: Path) -> Iterator[Record | Unreadable]:
     for number, sample in enumerate(samples, start=1):
         conversation = sample.get("conversation")
         if not isinstance(conversation, dict) or not isinstance(sample.get("sample_id"), str):
-            yield Unreadable(where=f"sample {number}", reason="has no sample_id or no conversation")
+            yield UnreadableRecord(where=f"sample {number}", reason="has no sample_id or no conversation")
             continue
         yield from _sample(sample["sample_id"], conversation)
 
 
-def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | Unreadable]:
+def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | UnreadableRecord]:
     numbers = sorted(int(match.group(1)) for name in conversation if (match := SESSION.match(name)))
     for number in numbers:
         name = f"session_{number}"
@@ -46,7 +46,7 @@ def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | U
         try:
             at = datetime.strptime(str(conversation.get(f"{name}_date_time")), TIME_FORMAT).replace(tzinfo=UTC)
         except ValueError:
-            yield Unreadable(where=where, reason=f"{name}_date_time is no time such as '1:56 pm on 8 May, 2023'")
+            yield UnreadableRecord(where=where, reason=f"{name}_date_time is no time such as '1:56 pm on 8 May, 2023'")
             continue
         people = " and ".join(str(conversation.get(speaker, "?")) for speaker in ("speaker_a", "speaker_b"))
         session = session_pb2.Session(session_id=session_id, title=f"{people}, session {number}")
@@ -56,11 +56,11 @@ def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | U
             yield _turn(f"{where} turn {place}", sample_id, session_id, at, turn)
 
 
-def _turn(where: str, sample_id: str, session_id: str, at: datetime, turn: Any) -> Record | Unreadable:
+def _turn(where: str, sample_id: str, session_id: str, at: datetime, turn: Any) -> Record | UnreadableRecord:
     try:
         speaker, dia_id, text = str(turn["speaker"]), str(turn["dia_id"]), str(turn["text"])
     except (KeyError, TypeError):
-        return Unreadable(where=where, reason="a turn needs speaker, dia_id and text")
+        return UnreadableRecord(where=where, reason="a turn needs speaker, dia_id and text")
     caption = turn.get("blip_caption")
     message = session_pb2.Message(
         external_id=f"{sample_id}/{dia_id}",

@@ -14,7 +14,7 @@ from skein_kit.json_values import exact
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
 
 FORMS = {"skein": pb.IMPORT_FORMAT_SKEIN_EXPORT_V1, "memoryvault": pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1}
 MODES = {
@@ -29,7 +29,7 @@ _BYTES = 3_000_000
 
 
 @dataclass(kw_only=True, slots=True)
-class Done:
+class ImportCounts:
     """What became of a file's items, by kind, and which of them were refused: the line, or the place in its list."""
 
     created: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Done:
     refused: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-async def export_whole(api: Api, write: Callable[[str], object]) -> int:
+async def export_memory(api: ClusterClient, write: Callable[[str], object]) -> int:
     """Write the tenant's memory as it is now; return how many items."""
     request, count = pb.ExportDataRequest(page_size=_PAGE), 0
     while True:
@@ -50,9 +50,9 @@ async def export_whole(api: Api, write: Callable[[str], object]) -> int:
         request.page_token = page.next_page_token
 
 
-async def import_whole(api: Api, text: str, form: str, mode: str, *, dry_run: bool) -> Done:
+async def import_memory(api: ClusterClient, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
     """Store a file's items, portion by portion; repeating it changes nothing."""
-    done = Done()
+    done = ImportCounts()
     for first, portion in _lines(text) if form == "skein" else _documents(text):
         response = await api.snapshots.ImportData(
             pb.ImportDataRequest(lines=portion, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)

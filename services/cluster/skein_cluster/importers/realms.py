@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skein_cluster.api.client import as_operator, as_tenant, calling
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.importers.accounts import Newcomers, counted
-from skein_cluster.importers.comparison import Comparison, compare, lack_all
-from skein_cluster.importers.importer import Importer, check
+from skein_cluster.api.client import as_operator, as_tenant, open_client
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.importers.accounts import AccountImporter, counted
+from skein_cluster.importers.comparison import Comparison, compare, count_all_missing
+from skein_cluster.importers.importer import Importer, read_all
 from skein_cluster.importers.tenants import all_tenants, known_tenants
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _AT_ONCE = 4
 _SHOWN = 50
 
 
-def chosen(source: Source, key: str, *, every: bool) -> list[Realm]:
+def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
     """Return the realms to bring. Raises Failure, with their names, when it has to be said which."""
     realms = source.tenants()
     if every:
@@ -35,7 +35,7 @@ def chosen(source: Source, key: str, *, every: bool) -> list[Realm]:
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
             f"the tenant of your key, or bring all as the operator with --all. It has {_listed(realms)}."
         )
-        raise Failure(message, Exit.REFUSED)
+        raise CommandError(message, ExitCode.REFUSED)
     return realms
 
 
@@ -49,22 +49,22 @@ def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
         message = f"{len(found)} realms of the source have the slug {name!r}; name one by its id: {_listed(found)}."
     else:
         message = f"The source has no realm {name!r}. It has {_listed(realms)}."
-    raise Failure(message, Exit.REFUSED)
+    raise CommandError(message, ExitCode.REFUSED)
 
 
-def try_out(
+def dry_run(
     source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None], *, every: bool
 ) -> None:
     """Read everything and write nothing."""
     for realm in realms:
-        check(source.records(realm, report.notes), report, done)
+        read_all(source.records(realm, report.notes), report, done)
     if every:
         for one in source.people(report.notes):
             counted(one, report)
             done(1)
 
 
-async def bring_one(
+async def import_into_tenant(
     environment: Mapping[str, str], source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
 ) -> None:
     """Bring realms into the caller's tenant."""
@@ -73,7 +73,7 @@ async def bring_one(
             await Importer(api, report, done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
 
 
-async def bring_all(
+async def import_all(
     environment: Mapping[str, str], source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
 ) -> dict[str, str]:
     """Bring each realm into a tenant of its own, made unless it is there, and then those who sign in.
@@ -83,10 +83,10 @@ async def bring_all(
     async with as_operator(environment) as operator:
         tenants = await all_tenants(operator, source.name, realms)
         for realm in realms:
-            async with calling(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
+            async with open_client(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
                 importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
                 await importer.run(source.records(realm, report.notes))
-        await Newcomers(operator, tenants, report).bring(source.people(report.notes))
+        await AccountImporter(operator, tenants, report).bring(source.people(report.notes))
     return dict(tenants)
 
 
@@ -119,11 +119,11 @@ async def compare_all(
         for realm in realms:
             records = source.records(realm, report.notes)
             if realm.key in tenants:
-                async with calling(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
+                async with open_client(replace(operator.connection, tenant_id=tenants[realm.key])) as api:
                     await compare(api, records, comparison, done)
             else:
                 comparison.without_tenant.append(realm.key)
-                await lack_all(records, comparison, done)
+                await count_all_missing(records, comparison, done)
     return comparison
 
 

@@ -24,7 +24,7 @@ from skein_cluster.importers.bounded_lines import LINE_BYTES, bounded_lines
 from skein_cluster.importers.derived_ids import derived_id
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact, fields
-from skein_kit.json_values.number_marks import write_texts
+from skein_kit.json_values.number_marks import unmark_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +78,7 @@ class Record:
     def __post_init__(self) -> None:
         """Let messages have the exact numbers that sources mark."""
         if isinstance(self.item, Message):
-            write_texts(self.item)
+            unmark_message(self.item)
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unreadable:
+class UnreadableRecord:
     """One record that could not be read."""
 
     where: str
@@ -343,7 +343,7 @@ def parse(where: str, line: str | bytes) -> Record:
     kind = Kind(name)
     try:
         item = _whole_item(kind, given) if kind in ITEMS else _checked_item(kind, given)
-    except (RecordInvalid, exact.JsonInvalid) as error:
+    except (RecordInvalid, exact.InvalidJson) as error:
         raise RecordInvalid(str(error), _hint(kind)) from None
     return Record(where=where, kind=kind, item=item)
 
@@ -401,16 +401,16 @@ def line_of(kind: Kind, item: Message) -> str:
     return exact.escape_active(exact.dumps(values, separators=(", ", ": ")))
 
 
-def read_jsonl(path: Path) -> Iterator[Record | Unreadable]:
+def read_jsonl(path: Path) -> Iterator[Record | UnreadableRecord]:
     """Read a file line by line; a line that cannot be read does not end it."""
     for number, line in enumerate(bounded_lines(path), start=1):
         if line is None:
-            yield Unreadable(where=f"line {number}", reason=f"is longer than {LINE_BYTES} bytes")
+            yield UnreadableRecord(where=f"line {number}", reason=f"is longer than {LINE_BYTES} bytes")
         elif line.strip():
             try:
                 yield parse(f"line {number}", line)
             except RecordInvalid as error:
-                yield Unreadable(where=f"line {number}", reason=str(error), hint=error.hint)
+                yield UnreadableRecord(where=f"line {number}", reason=str(error), hint=error.hint)
 
 
 def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:

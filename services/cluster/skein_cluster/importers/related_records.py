@@ -11,7 +11,7 @@ from skein.memory.v1 import blocks_pb2, curation_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.importers.records import Kind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
 
 _PAGE = 500
 # Items whose vectors one call asks for.
@@ -29,44 +29,48 @@ _AS_MADE = 1
 _OF_THE_SERVICE = frozenset({"revision", "update_time", "updated_by"})
 
 
-def unbind(item: Message) -> None:
+def clear_revision(item: Message) -> None:
     """Take from a message which revision of its row it is: elsewhere it would be refused as stale."""
     for field, value in item.ListFields():
         if field.name == "revision":
             item.ClearField("revision")
         elif field.name == "policy":
-            unbind(value)
+            clear_revision(value)
 
 
-async def before(api: Api, put: Callable[[Kind, Message], None]) -> None:
+async def export_agents_and_subjects(api: ClusterClient, put: Callable[[Kind, Message], None]) -> None:
     """Write what sessions and memories may name: people, agents with their tools, and the blocks that they carry."""
-    async for subject in items(api.tenancy.ListSubjects, subjects_pb2.ListSubjectsRequest(page_size=_PAGE), "subjects"):
+    async for subject in iterate_pages(
+        api.tenancy.ListSubjects, subjects_pb2.ListSubjectsRequest(page_size=_PAGE), "subjects"
+    ):
         put(Kind.SUBJECT, subject)
     agents: list[str] = []
-    async for agent in items(api.tenancy.ListAgents, tenancy_pb2.ListAgentsRequest(page_size=_PAGE), "agents"):
+    async for agent in iterate_pages(api.tenancy.ListAgents, tenancy_pb2.ListAgentsRequest(page_size=_PAGE), "agents"):
         agents.append(agent.agent_id)
         put(Kind.AGENT, agent)
-    async for tool in items(api.tenancy.ListTools, subjects_pb2.ListToolsRequest(page_size=_PAGE), "tools"):
+    async for tool in iterate_pages(api.tenancy.ListTools, subjects_pb2.ListToolsRequest(page_size=_PAGE), "tools"):
         put(Kind.TOOL, tool)
     for agent_id in agents:
         of_agent = subjects_pb2.ListToolsRequest(agent_id=agent_id, page_size=_PAGE)
-        async for tool in items(api.tenancy.ListTools, of_agent, "tools"):
+        async for tool in iterate_pages(api.tenancy.ListTools, of_agent, "tools"):
             put(Kind.TOOL_ATTACHMENT, subjects_pb2.AttachToolRequest(agent_id=agent_id, tool_id=tool.tool_id))
     blocks: list[str] = []
-    async for block in items(api.blocks.ListBlocks, blocks_pb2.ListBlocksRequest(page_size=_PAGE), "blocks"):
+    async for block in iterate_pages(api.blocks.ListBlocks, blocks_pb2.ListBlocksRequest(page_size=_PAGE), "blocks"):
         blocks.append(block.block_id)
         put(Kind.BLOCK, block)
     for block_id in blocks:
         of_block = blocks_pb2.ListBlockAgentsRequest(block_id=block_id, page_size=_PAGE)
-        async for agent in items(api.blocks.ListBlockAgents, of_block, "agents"):
+        async for agent in iterate_pages(api.blocks.ListBlockAgents, of_block, "agents"):
             put(Kind.BLOCK_ATTACHMENT, blocks_pb2.AttachBlockRequest(block_id=block_id, agent_id=agent.agent_id))
 
 
-async def of_sessions(api: Api, session_ids: Iterable[str], put: Callable[[Kind, Message], None]) -> None:
+async def export_session_items(
+    api: ClusterClient, session_ids: Iterable[str], put: Callable[[Kind, Message], None]
+) -> None:
     """Write what sessions hold beside their messages: short-term items, and what agents keep in mind."""
     for session_id in session_ids:
         request = states_pb2.ListItemsRequest(session_id=session_id, page_size=_PAGE)
-        async for item in items(api.sessions.ListItems, request, "items"):
+        async for item in iterate_pages(api.sessions.ListItems, request, "items"):
             kept = states_pb2.PutItemRequest(
                 session_id=session_id,
                 key=item.key,
@@ -77,11 +81,11 @@ async def of_sessions(api: Api, session_ids: Iterable[str], put: Callable[[Kind,
             )
             put(Kind.ITEM, kept)
     states = states_pb2.ListAgentStatesRequest(page_size=_PAGE)
-    async for state in items(api.sessions.ListAgentStates, states, "states"):
+    async for state in iterate_pages(api.sessions.ListAgentStates, states, "states"):
         put(Kind.AGENT_STATE, state)
 
 
-async def vectors(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
+async def export_vectors(api: ClusterClient, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
     """Write the vectors that callers brought for memories, with who made them; the others are made anew elsewhere."""
     waiting = list(names)
     while waiting:
@@ -101,10 +105,10 @@ async def vectors(api: Api, names: Mapping[str, str], put: Callable[[Kind, Messa
         waiting = [*answer.deferred, *waiting]
 
 
-async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
+async def export_curation(api: ClusterClient, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
     """Write what was said of memories and of where they come from, and the tenant's own rules."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
-    async for source in items(api.curation.ListSourceTrust, trust, "source_trust"):
+    async for source in iterate_pages(api.curation.ListSourceTrust, trust, "source_trust"):
         said = curation_pb2.SetSourceTrustRequest(
             source=source.source_key,
             trust=source.trust,
@@ -113,7 +117,9 @@ async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message
             update_time=source.update_time,
         )
         put(Kind.TRUST, said)
-    async for alias in items(api.curation.ListAliases, curation_pb2.ListAliasesRequest(page_size=_PAGE), "aliases"):
+    async for alias in iterate_pages(
+        api.curation.ListAliases, curation_pb2.ListAliasesRequest(page_size=_PAGE), "aliases"
+    ):
         if alias.alias_memory_id in names and alias.canonical_memory_id in names:
             resolved = curation_pb2.ResolveEntityRequest(
                 alias_memory_id=names[alias.alias_memory_id],
@@ -125,7 +131,7 @@ async def after(api: Api, names: Mapping[str, str], put: Callable[[Kind, Message
             )
             put(Kind.ALIAS, resolved)
     conflicts = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
-    async for said_of in items(api.curation.ListConflictResolutions, conflicts, "resolutions"):
+    async for said_of in iterate_pages(api.curation.ListConflictResolutions, conflicts, "resolutions"):
         if said_of.a_memory_id in names and said_of.b_memory_id in names:
             settled = curation_pb2.ResolveConflictRequest(
                 a_memory_id=names[said_of.a_memory_id],

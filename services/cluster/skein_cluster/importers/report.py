@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from skein_cluster.importers.records import Record, Unreadable
+from skein_cluster.importers.records import Record, UnreadableRecord
 from skein_cluster.importers.sources.base import Notes
 
 if TYPE_CHECKING:
     from skein_cluster.importers.records import Kind
 
 # Refusals of which the place is kept; beyond, they are counted.
-KEPT = 10_000
+MAX_REFUSED_SHOWN = 10_000
 
 
 class Outcome(StrEnum):
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRecord:
     """One record that was not taken."""
 
     where: str
@@ -48,7 +48,7 @@ class Report:
     written: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     # The first of them.
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedRecord] = field(default_factory=list)
     refused_count: int = 0
     # Records read, and what became of them, by table and kind ("" for what could not be read).
     records: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -57,9 +57,9 @@ class Report:
     pending: int = 0
     notes: Notes = field(default_factory=Notes)
 
-    def arrived(self, record: Record | Unreadable) -> None:
+    def arrived(self, record: Record | UnreadableRecord) -> None:
         """Count a record that came from the source; one that could not be read is refused at once."""
-        if isinstance(record, Unreadable):
+        if isinstance(record, UnreadableRecord):
             self.read["unreadable"] += 1
             self.records[record.table, ""] += 1
             self.refuse(record, record.reason)
@@ -86,12 +86,12 @@ class Report:
         self.outcomes[record.table, record.kind, Outcome.RECOMPUTED] += 1
         self.notes.coerced(record.table, "embedding", f"made anew: {which}", record.where)
 
-    def refuse(self, record: Record | Unreadable, reason: str) -> None:
+    def refuse(self, record: Record | UnreadableRecord, reason: str) -> None:
         """Count a record that was not taken, and note which."""
         kind: Kind | str = record.kind if isinstance(record, Record) else ""
         self.outcomes[record.table, kind, Outcome.REFUSED] += 1
         self.refused_count += 1
-        if len(self.refused) < KEPT:
+        if len(self.refused) < MAX_REFUSED_SHOWN:
             name = record.name if isinstance(record, Record) else ""
-            hint = record.hint if isinstance(record, Unreadable) else ""
-            self.refused.append(Refused(record.where, str(kind), name, reason, hint))
+            hint = record.hint if isinstance(record, UnreadableRecord) else ""
+            self.refused.append(RefusedRecord(record.where, str(kind), name, reason, hint))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from google.protobuf import json_format
 
 from skein.tenancy.v1 import tenancy_pb2
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.api.legacy_tenant import DEFAULT_SLUG
 from skein_cluster.api.organizations import ensure_organization, find_organization
-from skein_cluster.cli.exit_codes import Exit, Failure
-from skein_cluster.importers.sources.rows import storable, struct
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.importers.sources.rows import make_storable, struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
     from skein_cluster.importers.sources.base import Realm
 
 # Where the tenants of realms are made.
@@ -28,7 +28,7 @@ _NAME, _SLUG = "Default", "default"
 _MARK = "moved_in"
 
 
-class SlugTaken(Failure):
+class SlugTaken(CommandError):
     """A tenant that was not made for a realm has the slug that the realm's would have."""
 
     def __init__(self, realm: Realm) -> None:
@@ -37,11 +37,11 @@ class SlugTaken(Failure):
             f"There is a tenant {realm.slug!r} already, which was not made for the realm {realm.key!r}: bring that "
             "realm with --realm and a key of the tenant that it belongs to, or give either another slug. Nothing was "
             "written.",
-            Exit.REFUSED,
+            ExitCode.REFUSED,
         )
 
 
-async def known_tenants(operator: Api, form: str, realms: Sequence[Realm]) -> dict[str, str]:
+async def known_tenants(operator: ClusterClient, form: str, realms: Sequence[Realm]) -> dict[str, str]:
     """Return the ids of the tenants that were made for realms, by the realms' keys. Raises SlugTaken."""
     by_slug = {realm.slug: realm for realm in realms}
     for realm in realms:
@@ -52,7 +52,7 @@ async def known_tenants(operator: Api, form: str, realms: Sequence[Realm]) -> di
         return {}
     found: dict[str, str] = {}
     request = tenancy_pb2.ListTenantsRequest(page_size=1000, organization_id=organization_id)
-    async for tenant in items(operator.tenancy.ListTenants, request, "tenants"):
+    async for tenant in iterate_pages(operator.tenancy.ListTenants, request, "tenants"):
         named = by_slug.get(tenant.slug)
         if named is None:
             continue
@@ -64,7 +64,7 @@ async def known_tenants(operator: Api, form: str, realms: Sequence[Realm]) -> di
     return found
 
 
-async def all_tenants(operator: Api, form: str, realms: Sequence[Realm]) -> Mapping[str, str]:
+async def all_tenants(operator: ClusterClient, form: str, realms: Sequence[Realm]) -> Mapping[str, str]:
     """Return the ids of the realms' tenants, by the realms' keys; make what is not there. Raises SlugTaken."""
     found = await known_tenants(operator, form, realms)
     organization_id = await ensure_organization(operator, _NAME, _SLUG)
@@ -72,7 +72,7 @@ async def all_tenants(operator: Api, form: str, realms: Sequence[Realm]) -> Mapp
         if realm.key not in found:
             wanted = tenancy_pb2.Tenant(
                 organization_id=organization_id,
-                display_name=storable(realm.name)[:255] or realm.slug,
+                display_name=make_storable(realm.name)[:255] or realm.slug,
                 slug=realm.slug,
                 metadata=struct({_MARK: _mark(form, realm)}),
             )
@@ -82,4 +82,4 @@ async def all_tenants(operator: Api, form: str, realms: Sequence[Realm]) -> Mapp
 
 
 def _mark(form: str, realm: Realm) -> dict[str, str]:
-    return {"format": form, "realm": storable(realm.key)}
+    return {"format": form, "realm": make_storable(realm.key)}

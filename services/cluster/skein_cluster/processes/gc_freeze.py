@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 
-def leave_out() -> None:
+def freeze_startup_objects() -> None:
     """Collect once, and from then on only what comes later: a full collection takes 1 ms instead of 150."""
     gc.collect()
     gc.freeze()

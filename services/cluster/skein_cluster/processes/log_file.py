@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LONG_BYTES = 10_000_000
 
 
-def opened(path: Path) -> TextIO:
+def open_log(path: Path) -> TextIO:
     """Open a log file to append to; the caller closes it."""
     if path.exists() and path.stat().st_size > _LONG_BYTES:
         path.replace(path.with_suffix(".log.1"))
@@ -22,9 +22,9 @@ def opened(path: Path) -> TextIO:
 
 
 @contextmanager
-def logging_to(path: Path | None, level: str) -> Iterator[None]:
+def log_to_file(path: Path | None, level: str) -> Iterator[None]:
     """Send this process's logs to a file while the block runs; None: to stderr."""
-    with nullcontext() if path is None else opened(path) as file:
+    with nullcontext() if path is None else open_log(path) as file:
         logs.configure(level, file)
         try:
             yield

@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from skein_cluster import registry
-from skein_cluster.api.credentials import reachable
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.api.credentials import reachable_address
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes import log_file
-from skein_cluster.processes.ports import kept_ports
-from skein_cluster.processes.single_process import Embedded, prepared
+from skein_cluster.processes.ports import reserved_ports
+from skein_cluster.processes.single_process import LocalCluster, prepared_database
 from skein_kit.settings import ProcessSettings
 from skein_pc2.settings import Pc2Settings, setting_of
 
@@ -33,12 +33,12 @@ _POLL_SECONDS = 0.05
 _ADMIN = "SKEIN_ADMIN_PORT"
 # Over the time that a service takes by its own settings.
 _STOP_MARGIN_SECONDS = 10.0
-_LAST_LINES = 5
+_LOG_TAIL_LINES = 5
 _ONE_OF_EACH: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Child:
+class ServiceProcess:
     """One service's process."""
 
     # "memory"; "memory-2" is its second replica.
@@ -55,7 +55,7 @@ class Child:
     ) -> AsyncIterator[Self]:
         """Run `skein serve SERVICE` until the block ends, then let it drain; `name` tells it from its replicas."""
         settings = ProcessSettings.read(environment)
-        with log_file.opened(log) as output:
+        with log_file.open_log(log) as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "skein_cluster", "serve", service, "--parent", str(os.getpid())),
@@ -82,7 +82,7 @@ class Child:
         """Wait until /readyz says yes; a process that ends instead is a Failure with its last words."""
         while not await _is_ready(self.admin):
             if self.process.returncode is not None:
-                raise Failure(self.obituary(), Exit.CANNOT_START)
+                raise CommandError(self.obituary(), ExitCode.CANNOT_START)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
@@ -100,29 +100,31 @@ class Child:
         """Say how it ended, in one sentence, with its own last words when it could not start."""
         code = self.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
-        lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+        lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
         said = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
         return f"{self.name} {how}. {said}"
 
 
 @asynccontextmanager
-async def separate_processes(
+async def multi_process_cluster(
     data_dir: Path,
     *,
     environment: Mapping[str, str] | None = None,
     durable: bool = True,
     ready_seconds: float = 60.0,
     replicas: Mapping[str, int] = _ONE_OF_EACH,
-) -> AsyncIterator[Embedded]:
+) -> AsyncIterator[LocalCluster]:
     """Run every service in a process of its own until the block ends, and stop those at the edge first.
 
     Of those in `replicas` so many run, and each call goes to the next of them; the second one of memory is "memory-2".
 
     Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
-    copies = _copies(replicas)
+    copies = _replica_services(replicas)
     async with (
-        prepared(data_dir, lambda own: _wanted_ports(own, copies), environment=environment, durable=durable) as base,
+        prepared_database(
+            data_dir, lambda own: _wanted_ports(own, copies), environment=environment, durable=durable
+        ) as base,
         contextlib.AsyncExitStack() as stack,
     ):
         values = base.environment
@@ -132,12 +134,14 @@ async def separate_processes(
             values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
         folder = data_dir / "logs"
         folder.mkdir(exist_ok=True, mode=0o700)
-        children: list[Child] = []
+        children: list[ServiceProcess] = []
 
         async def start(names: Iterable[str]) -> None:
             started = [
                 await stack.enter_async_context(
-                    Child.running(service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label)
+                    ServiceProcess.running(
+                        service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label
+                    )
                 )
                 for service in names
                 for label in (service, *(label for label, copied in copies.items() if copied == service))
@@ -152,13 +156,13 @@ async def separate_processes(
         addresses |= {label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in copies.items()}
         addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
         if values.get("SKEIN_TLS_CERTIFICATE"):
-            values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable(addresses['gateway'])}")
+            values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable_address(addresses['gateway'])}")
         await start(name for name in registry.NAMES if name != "pc2")
         # pc2 speaks for the development tenant, whose key exists only once the others are ready.
         made = await base.write_credentials(addresses)
         values.setdefault("SKEIN_PC2_API_KEY", made.api_key)
         await start(["pc2"])
-        yield Embedded(
+        yield LocalCluster(
             addresses=addresses,
             admins={child.name: child.admin for child in children},
             processes={child.name: child.process.pid for child in children},
@@ -168,7 +172,7 @@ async def separate_processes(
         )
 
 
-async def ended(cluster: Embedded) -> AsyncIterator[str]:
+async def watch_exits(cluster: LocalCluster) -> AsyncIterator[str]:
     """Yield the name of each service whose process ends, as it ends."""
     left = dict(cluster.processes)
     while left:
@@ -179,7 +183,7 @@ async def ended(cluster: Embedded) -> AsyncIterator[str]:
         await asyncio.sleep(1.0)
 
 
-async def _all_ready(children: Iterable[Child], seconds: float) -> None:
+async def _all_ready(children: Iterable[ServiceProcess], seconds: float) -> None:
     waiting = {asyncio.create_task(child.wait_ready()): child.name for child in children}
     try:
         done, late = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
@@ -188,14 +192,14 @@ async def _all_ready(children: Iterable[Child], seconds: float) -> None:
         if late:
             names = ", ".join(waiting[task] for task in late)
             message = f"Not ready after {seconds:.0f} s: {names}. Their logs say why."
-            raise Failure(message, Exit.CANNOT_START)
+            raise CommandError(message, ExitCode.CANNOT_START)
     finally:
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _copies(replicas: Mapping[str, int]) -> dict[str, str]:
+def _replica_services(replicas: Mapping[str, int]) -> dict[str, str]:
     """Return the name of each further replica, with that of its service."""
     return {f"{name}-{number}": name for name, count in replicas.items() for number in range(2, count + 1)}
 
@@ -217,7 +221,7 @@ def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> 
 
     `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
     """
-    with kept_ports(_wanted_ports(environment, copies)) as kept:
+    with reserved_ports(_wanted_ports(environment, copies)) as kept:
         yield kept
 
 

@@ -20,7 +20,7 @@ PORTS = range(20_000, 32_000)
 
 
 @contextmanager
-def kept_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -> Iterator[dict[str, str]]:
+def reserved_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -> Iterator[dict[str, str]]:
     """Keep a port for each setting until the block ends: the one that it wants of a host, for 0 a free one of `among`.
 
     Nobody who looks for a free port here finds one that is kept, nor do outgoing connections take it, but a server that
@@ -31,7 +31,7 @@ def kept_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -
     Raises PortTaken where somebody listens on a port that is wanted, and SettingInvalid for a port that is none or is
     wanted twice.
     """
-    must_differ({name: port for name, (_, port) in wanted.items()})
+    check_distinct({name: port for name, (_, port) in wanted.items()})
     with ExitStack() as stack:
         # First those that are wanted: a free one is none of them.
         kept = {name: _keep(stack, name, host, port) for name, (host, port) in wanted.items() if port}
@@ -42,17 +42,17 @@ def kept_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -
 
 
 def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> AbstractContextManager[dict[str, str]]:
-    """Keep a free port for each name until the block ends, as `kept_ports` does."""
-    return kept_ports(dict.fromkeys(names, (host, 0)), among=among)
+    """Keep a free port for each name until the block ends, as `reserved_ports` does."""
+    return reserved_ports(dict.fromkeys(names, (host, 0)), among=among)
 
 
-def must_be_free(wanted: Mapping[str, tuple[str, int]]) -> None:
-    """Raise, for the ports that settings want now, what `kept_ports` raises; 0 wants none."""
-    with kept_ports({name: (host, port) for name, (host, port) in wanted.items() if port}):
+def check_free(wanted: Mapping[str, tuple[str, int]]) -> None:
+    """Raise, for the ports that settings want now, what `reserved_ports` raises; 0 wants none."""
+    with reserved_ports({name: (host, port) for name, (host, port) in wanted.items() if port}):
         pass
 
 
-def must_differ(ports: Mapping[str, int]) -> None:
+def check_distinct(ports: Mapping[str, int]) -> None:
     """Raise SettingInvalid for a setting that leads to no port, and for two that lead to the same; 0 is any."""
     taken: dict[int, str] = {}
     for name, port in ports.items():

@@ -17,9 +17,9 @@ from skein_cluster import embedded as postgres
 from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.backup import wal_archive
-from skein_cluster.processes.ports import must_be_free
+from skein_cluster.processes.ports import check_free
 from skein_kit.database.schema_migrations import migrate
-from skein_kit.host.process import PortTaken, running
+from skein_kit.host.process import PortTaken, run_services
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ DATABASE = "skein"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Embedded:
+class LocalCluster:
     """A cluster that is ready, in one process or in many."""
 
     # "127.0.0.1:50051" of each service, "http", and "pc2:5570" and the like for the assistants.
@@ -49,29 +49,29 @@ class Embedded:
 
 
 @asynccontextmanager
-async def embedded_cluster(
+async def single_process_cluster(
     data_dir: Path,
     *,
     environment: Mapping[str, str] | None = None,
     durable: bool = True,
     ready_seconds: float = 60.0,
-) -> AsyncIterator[Embedded]:
+) -> AsyncIterator[LocalCluster]:
     """Run every service over an embedded Postgres until the block ends.
 
     Raises PortTaken, and the embedded server's errors; either says what to do.
     """
-    async with prepared(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
-        must_be_free(_wanted_ports(base.environment))
+    async with prepared_database(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
+        check_free(_wanted_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
         host = registry.host_of(settings, base.environment)
-        async with running(registry.load(), host) as cluster:
+        async with run_services(registry.load(), host) as cluster:
             # pc2 speaks for the development tenant, whose key exists only once the others are ready.
             await cluster.wait_ready(ready_seconds, but={"pc2"})
             made = await base.write_credentials(host.addresses)
             base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
             await cluster.wait_ready(ready_seconds)
             _must_all_be_open(host.addresses, base.environment)
-            yield Embedded(
+            yield LocalCluster(
                 addresses=host.addresses,
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
                 processes=dict.fromkeys(registry.NAMES, os.getpid()),
@@ -81,7 +81,7 @@ async def embedded_cluster(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Base:
+class PreparedDatabase:
     """What services run on: a migrated database, and the keys."""
 
     data_dir: Path
@@ -92,21 +92,21 @@ class Base:
 
     async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
         """Make what is missing of the development tenant, and write credentials.json."""
-        made = await credentials.development(
-            addresses, credentials.saved(self.data_dir), self.operator_key, self.environment
+        made = await credentials.ensure_development_credentials(
+            addresses, credentials.load_credentials(self.data_dir), self.operator_key, self.environment
         )
-        credentials.save(self.data_dir, made)
+        credentials.save_credentials(self.data_dir, made)
         return made
 
 
 @asynccontextmanager
-async def prepared(
+async def prepared_database(
     data_dir: Path,
     wanted_ports: Callable[[Mapping[str, str]], Mapping[str, tuple[str, int]]] | None = None,
     *,
     environment: Mapping[str, str] | None = None,
     durable: bool = True,
-) -> AsyncIterator[Base]:
+) -> AsyncIterator[PreparedDatabase]:
     """Run the embedded Postgres, migrated and with an operator key, until the block ends.
 
     Of what is going to be listened on, `wanted_ports` of the environment, all must be free before a database is made:
@@ -115,21 +115,23 @@ async def prepared(
     """
     values = dict(os.environ if environment is None else environment)
     if wanted_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
-        must_be_free(wanted_ports(values))
+        check_free(wanted_ports(values))
     credentials.make_private(data_dir)
-    async with wal_archive.server(data_dir, wal_archive.kept(values), durable=durable, keep=True) as server:
+    async with wal_archive.run_server(
+        data_dir, wal_archive.archive_folder(values), durable=durable, keep=True
+    ) as server:
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
         if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
             values["SKEIN_MASTER_KEY"] = credentials.master_key(data_dir)
         values["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=DATABASE)
-        await prepare(server)
+        await prepare_database(server)
         operator_key = await _operator_key(
-            values["SKEIN_DATABASE_URL"], credentials.saved(data_dir).get("operator_key")
+            values["SKEIN_DATABASE_URL"], credentials.load_credentials(data_dir).get("operator_key")
         )
-        yield Base(data_dir=data_dir, environment=values, postgres=server, operator_key=operator_key)
+        yield PreparedDatabase(data_dir=data_dir, environment=values, postgres=server, operator_key=operator_key)
 
 
-async def prepare(server: Server) -> None:
+async def prepare_database(server: Server) -> None:
     """Create the database if it is missing, and bring its schema to the newest version."""
     await postgres.create_database(server, DATABASE, if_missing=True)
     url = server.url(user="postgres", database=DATABASE)

@@ -20,7 +20,7 @@ def _last_words(name: str) -> None:
     click.echo(f"Ended at once by a second {name}: what was under way was cut off.", err=True)
 
 
-class Stopping:
+class StopSignal:
     """Whether this process was asked to stop."""
 
     def __init__(self, task: asyncio.Task[object], last_words: Callable[[str], object]) -> None:

@@ -14,7 +14,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein_kit.host.process import is_ready
 
 if TYPE_CHECKING:
-    from skein_kit.host.process import Host, Servicers
+    from skein_kit.host.process import Host, ServicerRegistry
 
 VERSION = importlib.metadata.version("skein-gateway")
 CHECK_SECONDS = 2.0
@@ -25,7 +25,7 @@ SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker
 class ClusterStatus:
     """The services that this process knows an address of."""
 
-    def __init__(self, host: Host, own: Servicers) -> None:
+    def __init__(self, host: Host, own: ServicerRegistry) -> None:
         """Reach them as the host does; the gateway's `own` state needs no call."""
         self._host = host
         self._own = own

@@ -15,7 +15,7 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2
 
 from skein_gateway.connect import json_names, strict_json
-from skein_kit.errors import FieldInvalid, code_of
+from skein_kit.errors import FieldInvalid, status_code
 from skein_kit.json_values import exact, fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
@@ -110,7 +110,7 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
         raise FieldInvalid(
             violations=[(_field(said), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]
         ) from None
-    fields.fit(message, MAX_MESSAGE_BYTES)
+    fields.drop_duplicates_to_fit(message, MAX_MESSAGE_BYTES)
     return message
 
 
@@ -126,23 +126,23 @@ def _field(said: str) -> str:
     return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", ".".join(path))
 
 
-def written_json(message: Message) -> bytes:
+def dump_json(message: Message) -> bytes:
     """Write a message as protobuf's JSON; numbers of free JSON are exact."""
     return exact.dumps(fields.to_values(message), separators=(", ", ": ")).encode()
 
 
 def error(status: Status) -> tuple[int, bytes]:
     """Return the HTTP status and the body that tell an error."""
-    return _HTTP[code_of(status)], json.dumps(_told(status), ensure_ascii=False).encode()
+    return _HTTP[status_code(status)], json.dumps(_error_body(status), ensure_ascii=False).encode()
 
 
 def stream_error(status: Status) -> bytes:
     """Return a stream of the protocol that ends with an error before it sent anything."""
-    end = json.dumps({"error": _told(status)}, ensure_ascii=False).encode()
+    end = json.dumps({"error": _error_body(status)}, ensure_ascii=False).encode()
     return _END_OF_STREAM + len(end).to_bytes(4, "big") + end
 
 
-def unread(message: str) -> bytes:
+def unsupported_media_error(message: str) -> bytes:
     """Return the body that says why a request's own was not looked at: it came in a form that is not read here."""
     return json.dumps({"code": _name(grpc.StatusCode.UNIMPLEMENTED), "message": message}).encode()
 
@@ -157,8 +157,8 @@ def error_codes() -> list[str]:
     return [_name(code) for code in _HTTP]
 
 
-def _told(status: Status) -> dict[str, Any]:
-    told: dict[str, Any] = {"code": _name(code_of(status)), "message": status.message}
+def _error_body(status: Status) -> dict[str, Any]:
+    told: dict[str, Any] = {"code": _name(status_code(status)), "message": status.message}
     if status.details:
         told["details"] = [_detail(detail) for detail in status.details]
     return told

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.violations import names_of
+from skein_kit.violations import enum_value_names
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -71,7 +71,7 @@ def _enum_name(field: FieldDescriptor, value: Any, path: str) -> Any:
     for name in (value, value.upper(), f"{prefix_of(enum)}{value.upper()}"):
         if name in enum.values_by_name:
             return name
-    names = names_of(field)
+    names = enum_value_names(field)
     short = names[0].removeprefix(prefix_of(enum)).lower() if names else "unspecified"
     said = f"must be one of {', '.join(names)}; short names such as {short} are accepted"
     raise FieldInvalid(violations=[(path, said)])

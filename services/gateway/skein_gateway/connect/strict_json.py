@@ -44,7 +44,7 @@ def read(text: str, kind: type[Message], max_depth: int) -> Any:
         raise FieldInvalid(violations=[("", f"is not JSON: {error}")]) from None
     _check_message(found, kind.DESCRIPTOR, "", max_depth)
     try:
-        return json_fields.prepared(found, kind.DESCRIPTOR)
+        return json_fields.prepare_for_parse(found, kind.DESCRIPTOR)
     except RecursionError:
         raise FieldInvalid(violations=[("", "is nested too deeply")]) from None
 

@@ -10,18 +10,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import Trouble, attempted, refusal_of
+from skein_gateway.console.problems import PageError, attempted, refusal_of
 from skein_gateway.oauth.pages import see_other
 from skein_kit.errors import FieldInvalid
-from skein_kit.identity.permissions import MEANINGS
+from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 50
@@ -36,15 +36,15 @@ _BOX = "permission-"
 class ApiKeys:
     """The handlers."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return desk.routes("keys", self.show, self.act)
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """List the keys."""
         return await self._listed(request, visit, asked)
 
-    async def act(self, request: Request, visit: Visit, asked: Parameters, form: Parameters) -> Response:
+    async def act(self, request: Request, visit: PageContext, asked: Parameters, form: Parameters) -> Response:
         """Make a key, end one, or let one outlive the application that made it."""
         try:
             if form.get("step") == "revoke":
@@ -64,20 +64,20 @@ class ApiKeys:
     async def _listed(
         self,
         request: Request,
-        visit: Visit,
+        visit: PageContext,
         asked: Parameters,
         *,
         form: Parameters | None = None,
         made: auth_pb2.CreateApiKeyResponse | None = None,
-        trouble: Trouble | None = None,
+        trouble: PageError | None = None,
     ) -> Response:
         found = await attempted(
             visit.api.auth.ListApiKeys(auth_pb2.ListApiKeysRequest(page_size=_PAGE, page_token=asked.get("page")))
         )
-        more = "" if isinstance(found, Trouble) else found.next_page_token
-        failed = trouble or (found if isinstance(found, Trouble) else None)
-        offered = [(name, meaning) for name, meaning in MEANINGS.items() if visit.may(name)]
-        ticked = USUAL if form is None else {name for name in MEANINGS if form.get(_BOX + name) == "on"}
+        more = "" if isinstance(found, PageError) else found.next_page_token
+        failed = trouble or (found if isinstance(found, PageError) else None)
+        offered = [(name, meaning) for name, meaning in PERMISSION_DESCRIPTIONS.items() if visit.may(name)]
+        ticked = USUAL if form is None else {name for name in PERMISSION_DESCRIPTIONS if form.get(_BOX + name) == "on"}
         return page(
             "keys",
             request,
@@ -107,7 +107,7 @@ class ApiKeys:
 
 def _wanted(form: Parameters) -> auth_pb2.CreateApiKeyRequest:
     """Return the key that a form asks for. One without permissions is refused: it would get all of the visitor's."""
-    permissions = [name for name in MEANINGS if form.get(_BOX + name) == "on"]
+    permissions = [name for name in PERMISSION_DESCRIPTIONS if form.get(_BOX + name) == "on"]
     if not permissions:
         raise FieldInvalid(violations=[("permissions", "tick at least one")])
     days = form.get("lifetime")

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from skein.memory.v1 import history_pb2, memory_pb2
 from skein_gateway.console import formats
 from skein_gateway.console.pages import HEADERS, page
-from skein_gateway.console.problems import Trouble, attempted, refusal_of
+from skein_gateway.console.problems import PageError, attempted, refusal_of
 from skein_gateway.oauth.forms import Parameters
-from skein_gateway.oauth.request_handler import Problem
+from skein_gateway.oauth.request_handler import OAuthError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_kit.calls.call import Call
 
 _PAGE = 50
@@ -46,7 +46,7 @@ log = structlog.get_logger("gateway")
 class Changes:
     """The handlers."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: PageHandler) -> None:
         """Watch in the visitor's name."""
         self._desk = desk
 
@@ -57,21 +57,21 @@ class Changes:
             Route("/console/{tenant_id}/changes/live", self.live),
         ]
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """List what happened."""
         wanted = history_pb2.ListChangesRequest(
             page_size=_PAGE, page_token=asked.get("page"), filter=_filter(asked), newest_first=True
         )
         found = await attempted(visit.api.history.ListChanges(wanted))
-        names = {} if isinstance(found, Trouble) else await _names(visit, found.changes)
+        names = {} if isinstance(found, PageError) else await _names(visit, found.changes)
         chosen = {"kind": _kind(asked), "id": asked.get("id").strip()}
         is_first = not asked.get("page")
-        more = "" if isinstance(found, Trouble) else found.next_page_token
+        more = "" if isinstance(found, PageError) else found.next_page_token
         return page(
             "changes",
             request,
             visit,
-            status=found.status if isinstance(found, Trouble) else 200,
+            status=found.status if isinstance(found, PageError) else 200,
             at="changes",
             title="Changes",
             found=found,
@@ -80,7 +80,7 @@ class Changes:
             chosen=chosen,
             kinds=KINDS,
             live=""
-            if isinstance(found, Trouble) or not is_first
+            if isinstance(found, PageError) or not is_first
             else visit.url("changes/live", **chosen, after=found.position),
             first="" if is_first else visit.url("changes", **chosen),
             more=visit.url("changes", **chosen, page=more) if more else "",
@@ -91,7 +91,7 @@ class Changes:
 
         async def work(call: Call) -> Response:
             visit = await self._desk.visit(call, request)
-            if visit is None or isinstance(visit, Trouble):
+            if visit is None or isinstance(visit, PageError):
                 # 204 tells a browser not to come back.
                 return Response(status_code=204, headers=dict(HEADERS))
             asked = Parameters.of_bytes(request.scope["query_string"])
@@ -103,7 +103,7 @@ class Changes:
                 return Response(status_code=204, headers=dict(HEADERS))
             return EventStream(_events(visit, wanted), gone)
 
-        def refuse(problem: Problem) -> Response:
+        def refuse(problem: OAuthError) -> Response:
             return Response(status_code=problem.status, headers=dict(HEADERS))
 
         return await self._desk.entry.answered(request, work, refuse)
@@ -147,7 +147,7 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _events(visit: Visit, wanted: history_pb2.WatchChangesRequest) -> AsyncGenerator[bytes]:
+async def _events(visit: PageContext, wanted: history_pb2.WatchChangesRequest) -> AsyncGenerator[bytes]:
     """Yield changes as events that the browser resumes from; what ends them is told once, in words."""
     yield f"retry: {_RETRY_MS}\n\n".encode()
     try:
@@ -165,7 +165,7 @@ async def _events(visit: Visit, wanted: history_pb2.WatchChangesRequest) -> Asyn
         yield f"event: ended\ndata: {json.dumps({'text': trouble.text})}\n\n".encode()
 
 
-def _told(visit: Visit, change: history_pb2.Change) -> dict[str, str]:
+def _told(visit: PageContext, change: history_pb2.Change) -> dict[str, str]:
     return {
         "stamp": formats.stamp(change.create_time),
         "exact": formats.exact(change.create_time),
@@ -177,7 +177,7 @@ def _told(visit: Visit, change: history_pb2.Change) -> dict[str, str]:
     }
 
 
-def entity_url(visit: Visit, change: history_pb2.Change) -> str:
+def entity_url(visit: PageContext, change: history_pb2.Change) -> str:
     """Return the page of what changed; empty when the console has none."""
     if change.entity_type == "memory":
         return visit.url("memory", id=change.entity_id)
@@ -192,7 +192,7 @@ def ends_of(change: history_pb2.Change) -> list[str]:
     return ends if len(ends) == len(_ENDS) else []
 
 
-async def _names(visit: Visit, changes: Iterable[history_pb2.Change]) -> dict[str, str]:
+async def _names(visit: PageContext, changes: Iterable[history_pb2.Change]) -> dict[str, str]:
     """Return what the memories of changes are called, those that there still are; a list does not count as using."""
     ids = dict.fromkeys(memory_id for change in changes for memory_id in ends_of(change) if _ID.fullmatch(memory_id))
     wanted = list(ids)[:_MAX_NAMES]
@@ -205,7 +205,7 @@ async def _names(visit: Visit, changes: Iterable[history_pb2.Change]) -> dict[st
         show_deleted=True,
     )
     found = await attempted(visit.api.memory.ListMemories(asked))
-    return {} if isinstance(found, Trouble) else {one.memory_id: formats.name_of(one, 60) for one in found.memories}
+    return {} if isinstance(found, PageError) else {one.memory_id: formats.name_of(one, 60) for one in found.memories}
 
 
 def _kind(asked: Parameters) -> str:

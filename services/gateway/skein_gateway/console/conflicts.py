@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import curation_pb2
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import Trouble, attempted, refusal_of
-from skein_gateway.console.text_diff import marked
+from skein_gateway.console.problems import PageError, attempted, refusal_of
+from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 10
@@ -34,15 +34,15 @@ _DECISIONS = {
 class Conflicts:
     """The handlers."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return desk.routes("conflicts", self.show, self.act)
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """List what contradicts itself."""
         return await self._listed(request, visit, asked)
 
-    async def act(self, request: Request, visit: Visit, asked: Parameters, form: Parameters) -> Response:
+    async def act(self, request: Request, visit: PageContext, asked: Parameters, form: Parameters) -> Response:
         """Take what somebody says of a conflict."""
         if form.get("decision") not in _DECISIONS:
             raise FormInvalid("Choose what becomes of the conflict, then send the form again.")
@@ -69,7 +69,7 @@ class Conflicts:
         return see_other(visit.url("conflicts", **_chosen(asked), done=done))
 
     async def _listed(
-        self, request: Request, visit: Visit, asked: Parameters, trouble: Trouble | None = None
+        self, request: Request, visit: PageContext, asked: Parameters, trouble: PageError | None = None
     ) -> Response:
         chosen = _chosen(asked)
         wanted = curation_pb2.ListConflictsRequest(
@@ -79,8 +79,8 @@ class Conflicts:
             show_settled=bool(chosen["settled"]),
         )
         found = await attempted(visit.api.curation.ListConflicts(wanted))
-        failed = trouble or (found if isinstance(found, Trouble) else None)
-        more = "" if isinstance(found, Trouble) else found.next_page_token
+        failed = trouble or (found if isinstance(found, PageError) else None)
+        more = "" if isinstance(found, PageError) else found.next_page_token
         return page(
             "conflicts",
             request,
@@ -90,7 +90,7 @@ class Conflicts:
             title="Conflicts",
             problem="" if trouble is None else trouble.text,
             found=found,
-            pairs=[] if isinstance(found, Trouble) else [_pair(conflict) for conflict in found.conflicts],
+            pairs=[] if isinstance(found, PageError) else [_pair(conflict) for conflict in found.conflicts],
             chosen=chosen,
             first=visit.url("conflicts", **chosen) if asked.get("page") else "",
             more=visit.url("conflicts", **chosen, page=more) if more else "",
@@ -104,5 +104,5 @@ def _chosen(asked: Parameters) -> dict[str, str]:
 
 
 def _pair(conflict: curation_pb2.Conflict) -> dict[str, Any]:
-    a, b = marked(conflict.a.content, conflict.b.content)
+    a, b = mark_differences(conflict.a.content, conflict.b.content)
     return {"conflict": conflict, "sides": [("A", "a", conflict.a, a), ("B", "b", conflict.b, b)]}

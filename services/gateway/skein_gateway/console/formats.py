@@ -105,7 +105,7 @@ def colour(name: str) -> str:
     return f"s{_COLOURS.get(name, 9)}"
 
 
-def written(message: Message, field: str) -> str:
+def indented_json(message: Message, field: str) -> str:
     """Return structured content as indented JSON; its end is left out when it is very long."""
     text = exact_json.dumps(fields.value_of(message, field), indent=2)
     return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}\n…"

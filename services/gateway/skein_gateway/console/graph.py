@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2
-from skein_gateway.console.graph_layout import drawn
+from skein_gateway.console.graph_layout import layout_graph
 from skein_gateway.console.pages import page
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 RADII = (1, 2, 3)
@@ -32,11 +32,11 @@ _WIDE = 1150
 class Graph:
     """The handler."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return desk.routes("graph", self.show)
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """Draw what is within so many links of a memory."""
         radius = int(asked.get("radius")) if asked.get("radius") in map(str, RADII) else 2
         relation, shared = asked.get("relation"), asked.get("shared") == "on"
@@ -48,7 +48,7 @@ class Graph:
         if relation:
             around.filter.relations.append(relation)
             found = await visit.api.links.GetSubgraph(around)
-        drawing = drawn(found)
+        drawing = layout_graph(found)
         zoom = int(asked.get("zoom")) if asked.get("zoom") in map(str, ZOOMS) else _fitting(drawing.width)
         middle = next(node for node in found.nodes if node.hop == 0)
         chosen = {"id": middle.memory_id, "radius": radius, "relation": relation, "shared": "on" if shared else ""}

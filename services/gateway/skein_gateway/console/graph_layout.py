@@ -83,7 +83,7 @@ class Drawing:
     legend: Sequence[tuple[str, int, int]] = field(default=())
 
 
-def drawn(found: memory_pb2.GetSubgraphResponse) -> Drawing:
+def layout_graph(found: memory_pb2.GetSubgraphResponse) -> Drawing:
     """Place what a walk found."""
     places = _places(found)
     nodes = [_node(node, *places[node.memory_id]) for node in found.nodes]

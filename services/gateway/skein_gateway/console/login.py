@@ -8,14 +8,14 @@ from urllib.parse import quote
 
 from starlette.routing import Route
 
-from skein_gateway.console.page_handler import by_auth
+from skein_gateway.console.page_handler import call_auth
 from skein_gateway.console.pages import page, trouble_page
-from skein_gateway.console.problems import Trouble, attempted, refusal_of
-from skein_gateway.console.visitors import ours
+from skein_gateway.console.problems import PageError, attempted, refusal_of
+from skein_gateway.console.visitors import safe_redirect_path
 from skein_gateway.identity.credential_cache import MAX_CREDENTIAL
-from skein_gateway.oauth.login import asked_again
-from skein_gateway.oauth.pages import page_status, see_other, words_of
-from skein_gateway.oauth.request_handler import Problem, read_form
+from skein_gateway.oauth.login import login_form_error
+from skein_gateway.oauth.pages import message_for_user, page_status, see_other
+from skein_gateway.oauth.request_handler import OAuthError, read_form
 from skein_kit.identity.permissions import ACCOUNT
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visitor
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import ConsoleBrowser
     from skein_gateway.oauth.forms import Parameters
-    from skein_gateway.oauth.login import People
+    from skein_gateway.oauth.login import BrowserLogin
     from skein_kit.calls.call import Call
 
 # What the forms of the entrance are about.
@@ -40,10 +40,10 @@ _KEY_WITHOUT_TENANT = (
 _FORGOTTEN = "This browser has forgotten your sign-in, which is over within an hour."
 
 
-class Entrance:
+class LoginPages:
     """The handlers of the pages before a tenant is chosen."""
 
-    def __init__(self, desk: Desk, people: People) -> None:
+    def __init__(self, desk: PageHandler, people: BrowserLogin) -> None:
         """Sign people in as OAuth's pages do."""
         self._desk = desk
         self._people = people
@@ -65,7 +65,7 @@ class Entrance:
             caller = await self._desk.identify(call, credential) if credential else None
             if caller is None or (credential == visitor.session and ACCOUNT not in caller.permissions):
                 return _ask(request, visitor)
-            wanted = ours(request.query_params.get("next", ""))
+            wanted = safe_redirect_path(request.query_params.get("next", ""))
             if caller.account_id is None:
                 own = f"/console/{caller.tenant_id}"
                 return see_other(wanted if wanted.startswith(own) else own)
@@ -109,8 +109,8 @@ class Entrance:
             visitor = await self._desk.visitor(request)
             visitor.check(form, _LEAVE)
             self._desk.keys.drop(visitor.ticket)
-            answer = await attempted(by_auth(self._left(call, visitor)))
-            if isinstance(answer, Trouble):
+            answer = await attempted(call_auth(self._left(call, visitor)))
+            if isinstance(answer, PageError):
                 answer = trouble_page(request, replace(answer, text=f"{answer.text} {_FORGOTTEN}"))
             # The browser forgets in any case: who leaves may leave the machine to somebody else.
             visitor.sign_out(answer)
@@ -118,23 +118,23 @@ class Entrance:
 
         return await self._answered(request, work)
 
-    async def _left(self, call: Call, visitor: Visitor) -> Response:
+    async def _left(self, call: Call, visitor: ConsoleBrowser) -> Response:
         if await self._people.who(call, visitor) is not None:
             await self._people.sign_out()
         return see_other("/?done=signed-out")
 
-    async def _as_person(self, request: Request, visitor: Visitor, form: Parameters) -> Response:
+    async def _as_person(self, request: Request, visitor: ConsoleBrowser, form: Parameters) -> Response:
         try:
-            signed_in = await by_auth(self._people.sign_in(form, visitor))
+            signed_in = await call_auth(self._people.sign_in(form, visitor))
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
-            return _ask(request, visitor, form, asked_again(error))
+            return _ask(request, visitor, form, login_form_error(error))
         answer = see_other(_onwards(form))
         visitor.sign_out(answer)
         visitor.sign_in(answer, signed_in)
         self._desk.keys.drop(visitor.ticket)
         return answer
 
-    async def _with_key(self, request: Request, call: Call, visitor: Visitor, form: Parameters) -> Response:
+    async def _with_key(self, request: Request, call: Call, visitor: ConsoleBrowser, form: Parameters) -> Response:
         key = form.get("key").strip()
         problem = ""
         is_text = key.isascii() and key.isprintable() and " " not in key and 0 < len(key) <= MAX_CREDENTIAL
@@ -145,7 +145,7 @@ class Entrance:
         elif caller.tenant_id is None or caller.closed:
             problem = _KEY_WITHOUT_TENANT
         if caller is None or problem:
-            refused = Problem(status=403, error="access_denied", description=problem)
+            refused = OAuthError(status=403, error="access_denied", description=problem)
             return _ask(request, visitor, form, refused)
         answer = see_other(_onwards(form))
         self._desk.keys.drop(visitor.ticket)
@@ -162,8 +162,8 @@ class Entrance:
                     raise
                 return trouble_page(request, trouble, back="/")
 
-        def refuse(problem: Problem) -> Response:
-            said = Trouble(title="This did not work", text=problem.description, status=problem.status)
+        def refuse(problem: OAuthError) -> Response:
+            said = PageError(title="This did not work", text=problem.description, status=problem.status)
             return trouble_page(request, said, back="/")
 
         return await self._desk.entry.answered(request, worked, refuse)
@@ -171,12 +171,12 @@ class Entrance:
 
 def _onwards(form: Parameters) -> str:
     """Return the way after a sign-in: by the entrance, which knows where somebody may go."""
-    wanted = ours(form.get("next"))
+    wanted = safe_redirect_path(form.get("next"))
     return "/" if wanted == "/" else f"/?next={quote(wanted, safe='')}"
 
 
 def _ask(
-    request: Request, visitor: Visitor, form: Parameters | None = None, problem: Problem | None = None
+    request: Request, visitor: ConsoleBrowser, form: Parameters | None = None, problem: OAuthError | None = None
 ) -> Response:
     wanted = request.query_params.get("next", "") if form is None else form.get("next")
     shown = page(
@@ -184,11 +184,11 @@ def _ask(
         request,
         status=200 if problem is None else page_status(problem),
         title="Sign in",
-        problem="" if problem is None else words_of(problem),
+        problem="" if problem is None else message_for_user(problem),
         email="" if form is None else form.get("email"),
         with_key=form is not None and form.get("step") == "key",
         asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
-        wanted="" if ours(wanted) == "/" else wanted,
+        wanted="" if safe_redirect_path(wanted) == "/" else wanted,
         form_token=visitor.form_token(_ENTER),
     )
     if problem is not None:

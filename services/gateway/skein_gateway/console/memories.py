@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import access_log_pb2, history_pb2, memory_pb2, scores_pb2
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import Trouble, attempted
+from skein_gateway.console.problems import PageError, attempted
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
@@ -38,11 +38,11 @@ _FILTERS = ("type", "tag", "scope", "subject", "agent", "session", "source", "wh
 class Memories:
     """The handlers of the list and of one memory."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return [*desk.routes("memories", self.list), *desk.routes("memory", self.show)]
 
-    async def list(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def list(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """List what passes the filter."""
         order = asked.get("order") if asked.get("order") in ORDERS else ""
         wanted = memory_pb2.ListMemoriesRequest(
@@ -55,12 +55,12 @@ class Memories:
         )
         found = await attempted(visit.api.memory.ListMemories(wanted))
         chosen = {name: asked.get(name) for name in (*_FILTERS, "order", "archived", "deleted")}
-        more = "" if isinstance(found, Trouble) else found.next_page_token
+        more = "" if isinstance(found, PageError) else found.next_page_token
         return page(
             "memories",
             request,
             visit,
-            status=found.status if isinstance(found, Trouble) else 200,
+            status=found.status if isinstance(found, PageError) else 200,
             at="memories",
             title="Memories",
             found=found,
@@ -72,7 +72,7 @@ class Memories:
             more=visit.url("memories", **chosen, page=more) if more else "",
         )
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """Show one memory, also one that is archived or deleted; a part that fails says so in its place."""
         wanted = memory_pb2.GetMemoryRequest(memory_id=asked.get("id"), show_deleted=True)
         memory = (await visit.api.memory.GetMemory(wanted)).memory
@@ -102,21 +102,21 @@ class Memories:
             title=memory.title or memory.key or "Memory",
             memory=memory,
             scores=scores,
-            bars={} if isinstance(scores, Trouble) else _bars(scores),
+            bars={} if isinstance(scores, PageError) else _bars(scores),
             links=links,
             versions=versions,
             changes=changes,
             accesses=accesses,
         )
 
-    async def _accesses(self, visit: Visit, memory_id: str) -> access_log_pb2.ListAccessLogResponse | None:
+    async def _accesses(self, visit: PageContext, memory_id: str) -> access_log_pb2.ListAccessLogResponse | None:
         if not visit.may("audit.read"):
             return None
         return await visit.api.history.ListAccessLog(
             access_log_pb2.ListAccessLogRequest(memory_id=memory_id, page_size=_ACCESSES)
         )
 
-    async def _links(self, visit: Visit, memory_id: str) -> dict[str, Any]:
+    async def _links(self, visit: PageContext, memory_id: str) -> dict[str, Any]:
         """Return the links of both directions, each with what the memory at its other end is called.
 
         The names come with the graph: to read these memories would count as using them.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _FEW = 6
@@ -31,11 +31,11 @@ _COUNTED = {"memories": "memories", "links": "", "sessions": "sessions", "messag
 class Overview:
     """The handler."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return desk.routes("", self.show)
 
-    async def show(self, request: Request, visit: Visit, _asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, _asked: Parameters) -> Response:
         """Ask for every part at once; one that fails says so in its place."""
         api = visit.api
         usage, statistics, memories, sessions, conflicts, cluster = await asyncio.gather(

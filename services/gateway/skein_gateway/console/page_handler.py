@@ -11,16 +11,16 @@ from starlette.routing import Route
 
 from skein.tenancy.v1 import tenancy_pb2
 from skein_gateway.console.pages import trouble_page
-from skein_gateway.console.problems import Trouble, attempted, refusal_of
+from skein_gateway.console.problems import PageError, attempted, refusal_of
 from skein_gateway.console.rpc_client import Api
-from skein_gateway.console.visitors import Visit, Visitor
+from skein_gateway.console.visitors import ConsoleBrowser, PageContext
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import here, see_other
-from skein_gateway.oauth.request_handler import Problem, read_form
-from skein_gateway.oauth.request_handler import refusal_of as reason_of_refusal
+from skein_gateway.oauth.request_handler import OAuthError, read_form
+from skein_gateway.oauth.request_handler import error_reason as reason_of_refusal
 from skein_kit.calls.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY
 from skein_kit.identity.permissions import ACCOUNT
-from skein_kit.rpc.interceptors import passed
+from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,30 +29,35 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import Keys
-    from skein_gateway.identity.credential_cache import Credentials
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.console.visitors import KeyTickets
+    from skein_gateway.identity.credential_cache import IdentityCache
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
     from skein_kit.identity.identity_token import Caller
-    from skein_kit.rpc.channel import LocalMethods
+    from skein_kit.rpc.channel import InProcessHandlers
 
     Answer = TypeVar("Answer")
     # Return a page, given who asks, what the address says and, of a form that was sent, what it says.
-    Show = Callable[[Request, Visit, Parameters], Awaitable[Response]]
-    Act = Callable[[Request, Visit, Parameters, Parameters], Awaitable[Response]]
+    Show = Callable[[Request, PageContext, Parameters], Awaitable[Response]]
+    Act = Callable[[Request, PageContext, Parameters, Parameters], Awaitable[Response]]
 
-NO_TENANT = Trouble(title="Not found", text="There is no such tenant, or you are no member of it.", status=404)
-_NO_PAGE = Trouble(title="Not found", text="There is no such page.", status=404)
+NO_TENANT = PageError(title="Not found", text="There is no such tenant, or you are no member of it.", status=404)
+_NO_PAGE = PageError(title="Not found", text="There is no such page.", status=404)
 # A credential that is not good any more: its holder signs in again.
 _OVER = frozenset({"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED", "CREDENTIAL_MISSING"})
 
 
-class Desk:
+class PageHandler:
     """Where every page of a tenant is asked for."""
 
     def __init__(
-        self, entry: Entry, metadata: Metadata, credentials: Credentials, answers: LocalMethods, keys: Keys
+        self,
+        entry: RequestHandler,
+        metadata: ServerMetadata,
+        credentials: IdentityCache,
+        answers: InProcessHandlers,
+        keys: KeyTickets,
     ) -> None:
         """Call what the gateway's doors answer with, in the visitor's name."""
         self.entry = entry
@@ -77,7 +82,7 @@ class Desk:
     def nowhere(self) -> Route:
         """Return the route of what is no page of a tenant."""
 
-        async def show(request: Request, visit: Visit, _asked: Parameters) -> Response:
+        async def show(request: Request, visit: PageContext, _asked: Parameters) -> Response:
             rest = str(request.path_params["rest"])
             if not rest or rest.endswith("/"):
                 return see_other(visit.url(rest.rstrip("/")))
@@ -88,11 +93,11 @@ class Desk:
 
         return Route("/console/{tenant_id:uuid}/{rest:path}", shown, methods=["GET"])
 
-    async def visitor(self, request: Request) -> Visitor:
+    async def visitor(self, request: Request) -> ConsoleBrowser:
         """Return whose browser asks."""
-        return Visitor(request, await by_auth(self._metadata.issuer()))
+        return ConsoleBrowser(request, await call_auth(self._metadata.issuer()))
 
-    def credential(self, visitor: Visitor) -> str:
+    def credential(self, visitor: ConsoleBrowser) -> str:
         """Return what a browser's calls are made with: the key behind its ticket, or its person's sign-in."""
         return (self.keys.find(visitor.ticket) if visitor.ticket else "") or visitor.session
 
@@ -100,7 +105,7 @@ class Desk:
         """Return who a credential is, in a tenant if one is named; None when it is nobody's any more."""
         call.metadata = {**call.metadata, AUTHORIZATION_KEY: f"Bearer {credential}", TENANT_KEY: tenant_id}
         try:
-            caller = await by_auth(self._credentials.identify(call))
+            caller = await call_auth(self._credentials.identify(call))
         except Exception as error:
             if reason_of_refusal(error) in _OVER:
                 return None
@@ -117,7 +122,7 @@ class Desk:
         }
         return Api(self._answers, headers | ({TENANT_KEY: tenant_id} if tenant_id else {}))
 
-    async def visit(self, call: Call, request: Request) -> Visit | Trouble | None:
+    async def visit(self, call: Call, request: Request) -> PageContext | PageError | None:
         """Return who asks for a page of the tenant in the address; None when nobody is signed in."""
         visitor = await self.visitor(request)
         credential = self.credential(visitor)
@@ -142,11 +147,13 @@ class Desk:
             return NO_TENANT
         api = self.api(call, credential, tenant_id)
         found = await attempted(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id)))
-        name = tenant_id[:8] if isinstance(found, Trouble) else found.tenant.display_name or found.tenant.slug
-        return Visit(visitor=visitor, caller=caller, tenant_id=tenant_id, tenant_name=name or tenant_id[:8], api=api)
+        name = tenant_id[:8] if isinstance(found, PageError) else found.tenant.display_name or found.tenant.slug
+        return PageContext(
+            visitor=visitor, caller=caller, tenant_id=tenant_id, tenant_name=name or tenant_id[:8], api=api
+        )
 
     async def _answered(self, request: Request, show: Show, act: Act | None) -> Response:
-        visits: list[Visit] = []
+        visits: list[PageContext] = []
 
         async def work(call: Call) -> Response:
             try:
@@ -157,17 +164,19 @@ class Desk:
                     raise
                 return trouble_page(request, trouble, *visits, back=here(request))
 
-        def refuse(problem: Problem) -> Response:
-            said = Trouble(title="This did not work", text=problem.description, status=problem.status)
+        def refuse(problem: OAuthError) -> Response:
+            said = PageError(title="This did not work", text=problem.description, status=problem.status)
             return trouble_page(request, said, *visits, back=here(request))
 
         return await self.entry.answered(request, work, refuse)
 
-    async def _worked(self, request: Request, call: Call, visits: list[Visit], show: Show, act: Act | None) -> Response:
+    async def _worked(
+        self, request: Request, call: Call, visits: list[PageContext], show: Show, act: Act | None
+    ) -> Response:
         visit = await self.visit(call, request)
         if visit is None:
             return see_other(f"/?next={quote(here(request), safe='')}")
-        if isinstance(visit, Trouble):
+        if isinstance(visit, PageError):
             return trouble_page(request, visit)
         visits.append(visit)
         asked = Parameters.of_bytes(request.scope["query_string"])
@@ -178,9 +187,9 @@ class Desk:
         return await act(request, visit, asked, form)
 
 
-async def by_auth(work: Awaitable[Answer]) -> Answer:
+async def call_auth(work: Awaitable[Answer]) -> Answer:
     """Await what auth answers, and name it when it does not."""
     try:
         return await work
     except aio.AioRpcError as error:
-        raise passed(error, service="auth") from None
+        raise translate_upstream(error, service="auth") from None

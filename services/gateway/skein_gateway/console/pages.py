@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from skein_gateway.console.problems import Trouble
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.problems import PageError
+    from skein_gateway.console.visitors import PageContext
 
 STATIC_PATH = "/console/static"
 _POLICY = (
@@ -67,7 +67,7 @@ _PAGES = (
 def page(
     template: str,
     request: Request,
-    visit: Visit | None = None,
+    visit: PageContext | None = None,
     *,
     status: int = 200,
     at: str = "",
@@ -94,7 +94,7 @@ def page(
     return answer
 
 
-def trouble_page(request: Request, trouble: Trouble, visit: Visit | None = None, *, back: str = "") -> Response:
+def trouble_page(request: Request, trouble: PageError, visit: PageContext | None = None, *, back: str = "") -> Response:
     """Tell a person what went wrong, and where to go on."""
     return page(
         "trouble", request, visit, status=trouble.status, at="-", title=trouble.title, trouble=trouble, back=back
@@ -141,7 +141,7 @@ def _templates() -> jinja2.Environment:
     )
     for one in (
         formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning,
-        formats.colour, formats.written, formats.short, formats.name_of,
+        formats.colour, formats.indented_json, formats.short, formats.name_of,
     ):  # fmt: skip
         environment.filters[one.__name__] = one
     return environment

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import Trouble, refusal_of
+from skein_gateway.console.problems import PageError, refusal_of
 from skein_gateway.oauth.pages import see_other
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 # Every field of the policy: its name, what it is called, and what it does.
@@ -107,21 +107,21 @@ class Input:
 class PolicyPage:
     """The handlers."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return desk.routes("policy", self.show, self.act)
 
-    async def show(self, request: Request, visit: Visit, _asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, _asked: Parameters) -> Response:
         """Show the policy."""
         answer = await visit.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
         return self._shown(request, visit, values_of(answer.policy), answer.policy)
 
-    async def act(self, request: Request, visit: Visit, _asked: Parameters, form: Parameters) -> Response:
+    async def act(self, request: Request, visit: PageContext, _asked: Parameters, form: Parameters) -> Response:
         """Save what differs from what is in force; a form that was opened before somebody else's change is refused."""
         current = (await visit.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
         revision = form.get("revision")
         wanted, wrong = policy_of(form)
-        trouble = Trouble(title="", text=" ".join(wrong), status=400) if wrong else None
+        trouble = PageError(title="", text=" ".join(wrong), status=400) if wrong else None
         changed = changed_fields(current, wanted)
         if trouble is None and not changed:
             return see_other(visit.url("policy", done="unchanged"))
@@ -144,10 +144,10 @@ class PolicyPage:
     @staticmethod
     def _shown(
         request: Request,
-        visit: Visit,
+        visit: PageContext,
         values: dict[str, str],
         policy: subjects_pb2.Policy,
-        trouble: Trouble | None = None,
+        trouble: PageError | None = None,
     ) -> Response:
         return page(
             "policy",

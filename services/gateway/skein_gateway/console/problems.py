@@ -10,9 +10,9 @@ import grpc
 from skein_gateway.connect import codec
 from skein_gateway.identity import challenges
 from skein_gateway.oauth.request_handler import status_of
-from skein_kit.errors import code_of, reason_of
-from skein_kit.identity.permissions import MEANINGS
-from skein_kit.violations import without_violations
+from skein_kit.errors import reason_of, status_code
+from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
+from skein_kit.violations import strip_violations
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -43,7 +43,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
+class PageError:
     """Why something is not shown, or was not done."""
 
     title: str
@@ -53,33 +53,33 @@ class Trouble:
     reason: str = ""
 
 
-def trouble_of(status: Status) -> Trouble:
+def trouble_of(status: Status) -> PageError:
     """Say a refusal to a person; a service that does not answer is named."""
-    code, reason, facts = code_of(status), reason_of(status), challenges.metadata_of(status)
+    code, reason, facts = status_code(status), reason_of(status), challenges.metadata_of(status)
     http, _ = codec.error(status)
     text = _WORDS.get(reason, status.message)
     if reason == "SERVICE_UNAVAILABLE" and facts.get("service"):
         text = f"The service “{facts['service']}” does not answer. What it keeps cannot be shown now; try again soon."
     elif reason == "PERMISSION_MISSING":
         needed = facts.get("permission", "")
-        meaning = f" ({MEANINGS[needed]})" if needed in MEANINGS else ""
+        meaning = f" ({PERMISSION_DESCRIPTIONS[needed]})" if needed in PERMISSION_DESCRIPTIONS else ""
         text = f"This needs the permission {needed}{meaning}, which you do not have here."
     named = challenges.violations_of(status)
     if named:
-        text = without_violations(text, challenges.violations_in(status))
+        text = strip_violations(text, challenges.violations_in(status))
         text = f"{text.removesuffix('.')}: {named}."
     # 401 belongs to what is asked for by a header, which a person is not.
     shown = 403 if code is grpc.StatusCode.UNAUTHENTICATED else http
-    return Trouble(title=_TITLES.get(code, "This did not work"), text=text, status=shown, reason=reason)
+    return PageError(title=_TITLES.get(code, "This did not work"), text=text, status=shown, reason=reason)
 
 
-def refusal_of(error: BaseException) -> Trouble | None:
+def refusal_of(error: BaseException) -> PageError | None:
     """Return what a call was refused with, in words; None for what is no refusal."""
     status = status_of(error)
     return None if status is None else trouble_of(status)
 
 
-async def attempted(work: Awaitable[Answer]) -> Answer | Trouble:
+async def attempted(work: Awaitable[Answer]) -> Answer | PageError:
     """Await a part of a page; when it is refused the part says why, and the rest is shown."""
     try:
         return await work

@@ -13,17 +13,17 @@ from skein_gateway.console.api_keys import ApiKeys
 from skein_gateway.console.changes import Changes
 from skein_gateway.console.conflicts import Conflicts
 from skein_gateway.console.graph import Graph
-from skein_gateway.console.login import Entrance
+from skein_gateway.console.login import LoginPages
 from skein_gateway.console.memories import Memories
 from skein_gateway.console.overview import Overview
-from skein_gateway.console.page_handler import Desk
+from skein_gateway.console.page_handler import PageHandler
 from skein_gateway.console.pages import STATIC_PATH, static
 from skein_gateway.console.policy import PolicyPage
-from skein_gateway.console.search import Searching
+from skein_gateway.console.search import SearchPage
 from skein_gateway.console.sessions import Sessions
-from skein_gateway.console.visitors import Keys
-from skein_gateway.oauth.login import People
-from skein_gateway.oauth.request_handler import Entry
+from skein_gateway.console.visitors import KeyTickets
+from skein_gateway.oauth.login import BrowserLogin
+from skein_gateway.oauth.request_handler import RequestHandler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.identity.credential_cache import Credentials
-    from skein_gateway.identity.trusted_proxies import Proxies
-    from skein_gateway.oauth.metadata import Metadata
+    from skein_gateway.identity.credential_cache import IdentityCache
+    from skein_gateway.identity.trusted_proxies import TrustedProxies
+    from skein_gateway.oauth.metadata import ServerMetadata
     from skein_kit.host.process import Host
-    from skein_kit.rpc.channel import LocalMethods
+    from skein_kit.rpc.channel import InProcessHandlers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,23 @@ class Console:
 
     @classmethod
     def of(
-        cls, host: Host, credentials: Credentials, metadata: Metadata, proxies: Proxies, answers: LocalMethods
+        cls,
+        host: Host,
+        credentials: IdentityCache,
+        metadata: ServerMetadata,
+        proxies: TrustedProxies,
+        answers: InProcessHandlers,
     ) -> Console:
         """Put the console together; `answers` are the public RPCs behind their interceptors."""
-        entry = Entry(proxies, host.settings.default_deadline_seconds)
-        people = People(
+        entry = RequestHandler(proxies, host.settings.default_deadline_seconds)
+        people = BrowserLogin(
             credentials,
             auth_pb2_grpc.AuthServiceStub(host.channel("auth")),
             tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
         )
-        desk = Desk(entry, metadata, credentials, answers, Keys())
-        entrance = Entrance(desk, people)
-        pages = (Overview(), Searching(), Memories(), Graph(), Sessions(), Conflicts(), PolicyPage(), ApiKeys())
+        desk = PageHandler(entry, metadata, credentials, answers, KeyTickets())
+        entrance = LoginPages(desk, people)
+        pages = (Overview(), SearchPage(), Memories(), Graph(), Sessions(), Conflicts(), PolicyPage(), ApiKeys())
         routes = [
             Route(STATIC_PATH + "/{name}", static),
             *entrance.routes(),

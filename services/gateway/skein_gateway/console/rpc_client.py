@@ -10,20 +10,20 @@ from skein.memory.v1 import curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.errors import ServiceUnavailable
-from skein_kit.rpc.channel import Channel
+from skein_kit.rpc.channel import ServiceChannel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from grpc import aio
 
-    from skein_kit.rpc.channel import LocalMethods
+    from skein_kit.rpc.channel import InProcessHandlers
 
 
 class Api:
     """Every service that the console asks, called in a visitor's name."""
 
-    def __init__(self, answers: LocalMethods, headers: Mapping[str, str]) -> None:
+    def __init__(self, answers: InProcessHandlers, headers: Mapping[str, str]) -> None:
         """Call what the gateway's own doors answer with; `headers` say who calls, in which tenant."""
         self._channel = cast("aio.Channel", _AsVisitor(answers, headers))
 
@@ -71,10 +71,10 @@ class Api:
 class _AsVisitor:
     """What a generated stub needs of a channel."""
 
-    def __init__(self, answers: LocalMethods, headers: Mapping[str, str]) -> None:
+    def __init__(self, answers: InProcessHandlers, headers: Mapping[str, str]) -> None:
         self._answers = answers
         self._headers = headers
-        self._channel = Channel(str, answers)
+        self._channel = ServiceChannel(str, answers)
 
     def unary_unary(self, method: str, *arguments: Any, **keywords: Any) -> Callable[[Any], Awaitable[Any]]:
         outgoing = self._channel.unary_unary(method, *arguments, **keywords)

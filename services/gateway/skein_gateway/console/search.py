@@ -8,15 +8,15 @@ from skein.gateway.v1 import gateway_pb2
 from skein.recall.v1 import recall_pb2
 from skein_gateway.console.memories import filter_of
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import Trouble, attempted
+from skein_gateway.console.problems import PageError, attempted
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 # The arms that can be asked, by the names of their boxes.
@@ -35,14 +35,14 @@ LIMITS = (10, 25, 50)
 _FILTERS = ("type", "tag", "subject", "agent", "session")
 
 
-class Searching:
+class SearchPage:
     """The handler."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return desk.routes("search", self.show)
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """Show the form and, once there is a query, the hits."""
         query, limit = asked.get("q").strip(), asked.get("limit")
         arms = [arm for name, arm in ARMS.items() if asked.get(name) == "on"]
@@ -63,7 +63,7 @@ class Searching:
             "search",
             request,
             visit,
-            status=found.status if isinstance(found, Trouble) else 200,
+            status=found.status if isinstance(found, PageError) else 200,
             at="search",
             title="Search",
             query=query,

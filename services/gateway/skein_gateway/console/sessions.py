@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2
 from skein_gateway.console.pages import page
-from skein_gateway.console.problems import Trouble, attempted
+from skein_gateway.console.problems import PageError, attempted
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import Desk
-    from skein_gateway.console.visitors import Visit
+    from skein_gateway.console.page_handler import PageHandler
+    from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
@@ -26,11 +26,11 @@ STATES = ("active", "paused", "completed", "ended", "archived")
 class Sessions:
     """The handlers of the list and of one session."""
 
-    def routes(self, desk: Desk) -> list[Route]:
+    def routes(self, desk: PageHandler) -> list[Route]:
         """Return the routes."""
         return [*desk.routes("sessions", self.list), *desk.routes("session", self.show)]
 
-    async def list(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def list(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """List sessions, newest first."""
         state = asked.get("state") if asked.get("state") in STATES else ""
         wanted = session_pb2.ListSessionsRequest(
@@ -42,12 +42,12 @@ class Sessions:
         )
         found = await attempted(visit.api.sessions.ListSessions(wanted))
         chosen = {"state": state, "subject": asked.get("subject"), "agent": asked.get("agent")}
-        more = "" if isinstance(found, Trouble) else found.next_page_token
+        more = "" if isinstance(found, PageError) else found.next_page_token
         return page(
             "sessions",
             request,
             visit,
-            status=found.status if isinstance(found, Trouble) else 200,
+            status=found.status if isinstance(found, PageError) else 200,
             at="sessions",
             title="Sessions",
             found=found,
@@ -57,7 +57,7 @@ class Sessions:
             more=visit.url("sessions", **chosen, page=more) if more else "",
         )
 
-    async def show(self, request: Request, visit: Visit, asked: Parameters) -> Response:
+    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
         """Show a session and a page of its messages, oldest first unless the newest are asked for."""
         session_id, newest = asked.get("id"), asked.get("newest") == "on"
         got, said = await asyncio.gather(
@@ -75,7 +75,7 @@ class Sessions:
             ),
         )
         order = "on" if newest else ""
-        more = "" if isinstance(said, Trouble) else said.next_page_token
+        more = "" if isinstance(said, PageError) else said.next_page_token
         return page(
             "session",
             request,

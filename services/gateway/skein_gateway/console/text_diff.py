@@ -18,7 +18,7 @@ _TOKENS = re.compile(r"\S+|\s+")
 Marked = Sequence[tuple[str, bool]]
 
 
-def marked(one: str, other: str) -> tuple[Marked, Marked]:
+def mark_differences(one: str, other: str) -> tuple[Marked, Marked]:
     """Return both texts in parts, each with whether the other text lacks it."""
     texts = _TOKENS.findall(one), _TOKENS.findall(other)
     a, b = ([at for at, token in enumerate(tokens) if not token.isspace()] for tokens in texts)

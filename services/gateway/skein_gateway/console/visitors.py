@@ -37,7 +37,7 @@ _TICKET = re.compile(r"[A-Za-z0-9_-]{43}")
 _OURS = re.compile(r"/console(?:/[A-Za-z0-9_-]+)+(?:\?[A-Za-z0-9/?&=%._~+:*,-]*)?")
 
 
-class Visitor(Browser):
+class ConsoleBrowser(Browser):
     """A browser at the console; its forms' tokens depend on what they are about, wherever they stand."""
 
     def __init__(self, request: Request, issuer: str) -> None:
@@ -68,7 +68,7 @@ class Visitor(Browser):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
+class _KeyTicket:
     key: str
     tenant_id: str
     ends: float
@@ -76,13 +76,13 @@ class _Kept:
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Keys:
+class KeyTickets:
     """API keys that were shown to this gateway, by the digest of the ticket that stands for each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with none."""
         self._clock = clock
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._kept: OrderedDict[bytes, _KeyTicket] = OrderedDict()
 
     def keep(self, key: str, tenant_id: str) -> str:
         """Return a ticket for a key; when there are too many, the oldest ticket is worth nothing."""
@@ -92,7 +92,7 @@ class Keys:
             self._forget(own[0])
         elif len(self._kept) >= _MAX_KEYS:
             self._forget(next(iter(self._kept)))
-        self._kept[_digest(ticket)] = _Kept(key=key, tenant_id=tenant_id, ends=self._clock() + KEY_SECONDS)
+        self._kept[_digest(ticket)] = _KeyTicket(key=key, tenant_id=tenant_id, ends=self._clock() + KEY_SECONDS)
         return ticket
 
     def find(self, ticket: str) -> str:
@@ -121,10 +121,10 @@ class Keys:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Visit:
+class PageContext:
     """Somebody who may be here, in one tenant, asking for one page."""
 
-    visitor: Visitor
+    visitor: ConsoleBrowser
     caller: Caller
     tenant_id: str
     tenant_name: str
@@ -151,7 +151,7 @@ class Visit:
         return f"{path}?{urlencode(given)}" if given else path
 
 
-def ours(path: str) -> str:
+def safe_redirect_path(path: str) -> str:
     """Return where to go after a sign-in: the path, if it is one of the console's pages; else its entrance."""
     return path if _OURS.fullmatch(path) else "/"
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from skein_gateway.recall.text_match import excerpt, normal
-from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, tokens_of_text
+from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ _CITATION = re.compile(r"\[(\d+)\]")
 _INDENT = "\n  "
 
 
-class Kind(IntEnum):
+class ItemKind(IntEnum):
     """What is cited, in the order of the groups."""
 
     BLOCK = 0
@@ -34,14 +34,14 @@ class Kind(IntEnum):
 
 
 # The most of the budget that one thing may take, so that there is room for others.
-_SHARES = {Kind.BLOCK: 0.5, Kind.PROFILE: 0.25, Kind.MEMORY: 0.5, Kind.MESSAGE: 0.5}
+_SHARES = {ItemKind.BLOCK: 0.5, ItemKind.PROFILE: 0.25, ItemKind.MEMORY: 0.5, ItemKind.MESSAGE: 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
     """Something that may be shown."""
 
-    kind: Kind
+    kind: ItemKind
     item_id: str
     text: str
     at: datetime | None = None
@@ -58,7 +58,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Style:
+class ContextFormat:
     """How a context is written."""
 
     markdown: bool = True
@@ -109,7 +109,7 @@ class _Packing:
     digits: int
     # There is nothing else to leave room for.
     is_only: bool
-    style: Style
+    style: ContextFormat
     terms: frozenset[str]
     taken: list[_Taken] = field(default_factory=list)
     used: int = 0
@@ -123,10 +123,10 @@ class _Packing:
         words = normal(body)
         if not item.is_part:
             for place, other in enumerate(self.taken):
-                if _says(other.normal, words):
+                if _contains_words(other.normal, words):
                     self.taken[place] = replace(other, duplicate_ids=(*other.duplicate_ids, item.item_id))
                     return
-        contained = [other for other in self.taken if not other.item.is_part and _says(words, other.normal)]
+        contained = [other for other in self.taken if not other.item.is_part and _contains_words(words, other.normal)]
         kept = [other for other in self.taken if other not in contained] if contained else self.taken
         room = self.room - (_cost(kept, self.style) if contained else self.used) - self._heading(item, kept)
         line = len(_line(item, "9" * self.digits, "", self.style)) + 1
@@ -145,7 +145,9 @@ class _Packing:
 
     def _repeats(self, item: Item, words: str, contained: Sequence[_Taken]) -> bool:
         """Say whether a part of a text would say again what is there: half of it for the other half is no bargain."""
-        return bool(contained) or (not item.is_part and any(_says(other.normal, words) for other in self.taken))
+        return bool(contained) or (
+            not item.is_part and any(_contains_words(other.normal, words) for other in self.taken)
+        )
 
     def _heading(self, item: Item, others: Iterable[_Taken]) -> int:
         """Return what the heading of an item's group takes if it is the first of it."""
@@ -153,7 +155,7 @@ class _Packing:
         return 0 if any(_group(other.item) == name for other in others) else _heading_cost(item, self.style)
 
 
-def pack(items: Sequence[Item], *, token_budget: int, terms: frozenset[str], style: Style) -> Context:
+def pack(items: Sequence[Item], *, token_budget: int, terms: frozenset[str], style: ContextFormat) -> Context:
     """Pack what fits into the budget, taken in the order given; of long texts the part that holds most of the terms.
 
     What another text says already, word by word, is not shown again: the longer one stands for both.
@@ -171,7 +173,7 @@ def pack(items: Sequence[Item], *, token_budget: int, terms: frozenset[str], sty
     return Context(
         text=text,
         citations=citations,
-        token_count=tokens_of_text(text),
+        token_count=estimate_tokens(text),
         omitted_count=packing.omitted_count,
     )
 
@@ -182,24 +184,24 @@ def _body(text: str) -> str:
     return _CITATION.sub(r"(\1)", _INDENT.join(line for line in lines if line))
 
 
-def _says(words: str, others: str) -> bool:
+def _contains_words(words: str, others: str) -> bool:
     """Say whether a text says what another one says: the same, or all its words in a row among others."""
     return words == others or (others.count(" ") >= _LEAST_WORDS - 1 and f" {others} " in f" {words} ")
 
 
-def _group(item: Item) -> tuple[Kind, str]:
+def _group(item: Item) -> tuple[ItemKind, str]:
     """Name the group that an item belongs to."""
-    if item.kind is Kind.MEMORY:
+    if item.kind is ItemKind.MEMORY:
         return item.kind, item.type
-    return item.kind, item.session_id if item.kind is Kind.MESSAGE else ""
+    return item.kind, item.session_id if item.kind is ItemKind.MESSAGE else ""
 
 
 def _title(item: Item) -> str:
     titles = {
-        Kind.BLOCK: "Core memory",
-        Kind.PROFILE: "Profile",
-        Kind.MEMORY: f"Memories: {item.type}",
-        Kind.MESSAGE: f"Conversation {item.session_id}",
+        ItemKind.BLOCK: "Core memory",
+        ItemKind.PROFILE: "Profile",
+        ItemKind.MEMORY: f"Memories: {item.type}",
+        ItemKind.MESSAGE: f"Conversation {item.session_id}",
     }
     return _label(titles[item.kind])
 
@@ -209,29 +211,31 @@ def _label(name: str) -> str:
     return _CITATION.sub(r"(\1)", " ".join(name.split()))
 
 
-def _heading(item: Item, style: Style) -> str:
+def _heading(item: Item, style: ContextFormat) -> str:
     return f"## {_title(item)}\n\n" if style.markdown else f"{_title(item)}\n"
 
 
-def _heading_cost(item: Item, style: Style) -> int:
+def _heading_cost(item: Item, style: ContextFormat) -> int:
     # With the empty line before it.
     return len(_heading(item, style)) + 1
 
 
-def _line(item: Item, number: str, body: str, style: Style) -> str:
-    when = "" if item.at is None else item.at.strftime("%Y-%m-%d %H:%M" if item.kind is Kind.MESSAGE else "%Y-%m-%d")
+def _line(item: Item, number: str, body: str, style: ContextFormat) -> str:
+    when = (
+        "" if item.at is None else item.at.strftime("%Y-%m-%d %H:%M" if item.kind is ItemKind.MESSAGE else "%Y-%m-%d")
+    )
     by = _label(item.by)
     named = f"{when} {by}" if when and by else when or by
     return f"{'- ' if style.markdown else ''}[{number}] {named}{': ' if named else ''}{body}"
 
 
-def _cost(taken: Iterable[_Taken], style: Style) -> int:
+def _cost(taken: Iterable[_Taken], style: ContextFormat) -> int:
     firsts = {_group(one.item): one for one in taken}
     return sum(one.cost for one in taken) + sum(_heading_cost(one.item, style) for one in firsts.values())
 
 
-def _written(taken: Sequence[_Taken], style: Style) -> tuple[str, tuple[Citation, ...]]:
-    groups: dict[tuple[Kind, str], list[_Taken]] = {}
+def _written(taken: Sequence[_Taken], style: ContextFormat) -> tuple[str, tuple[Citation, ...]]:
+    groups: dict[tuple[ItemKind, str], list[_Taken]] = {}
     for one in taken:
         groups.setdefault(_group(one.item), []).append(one)
     parts, citations = list[str](), list[Citation]()
@@ -245,14 +249,14 @@ def _written(taken: Sequence[_Taken], style: Style) -> tuple[str, tuple[Citation
     return "\n\n".join(parts), tuple(citations)
 
 
-def _in_order(groups: dict[tuple[Kind, str], list[_Taken]], style: Style) -> list[tuple[Kind, str]]:
+def _in_order(groups: dict[tuple[ItemKind, str], list[_Taken]], style: ContextFormat) -> list[tuple[ItemKind, str]]:
     """Return the names of the groups: by kind, memories by type, conversations by their first moment."""
     told = sorted(
-        (name for name in groups if name[0] is Kind.MESSAGE),
+        (name for name in groups if name[0] is ItemKind.MESSAGE),
         key=lambda name: (name[1] == style.session_id, min(_moment(one.item) for one in groups[name]), name[1]),
         reverse=style.newest_first,
     )
-    return [*sorted(name for name in groups if name[0] is not Kind.MESSAGE), *told]
+    return [*sorted(name for name in groups if name[0] is not ItemKind.MESSAGE), *told]
 
 
 def _moment(item: Item) -> tuple[float, int, str]:

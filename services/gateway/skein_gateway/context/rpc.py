@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein_gateway.context.model import Context, Item, Kind, Style, pack
-from skein_gateway.recall.arms import Outcome, Part, asked, must_do
-from skein_gateway.recall.rpc import AT_ONCE_CHARACTERS
+from skein_gateway.context.model import Context, ContextFormat, Item, ItemKind, pack
+from skein_gateway.recall.arms import ArmOutcome, ArmResult, call_arm, enforce_partial_policy
+from skein_gateway.recall.rpc import MAX_INLINE_CHARACTERS
 from skein_gateway.recall.text_match import terms_of
-from skein_kit.identity.permissions import RULES
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import exact, fields
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
@@ -36,19 +36,19 @@ DEFAULT_LIMIT = 30
 # Messages of the end of a conversation.
 MOST_RECENT = 200
 _VAULT = "knowledge_vault"
-_WINDOW = RULES["/skein.session.v1.SessionService/GetRecentWindow"]
+_WINDOW = ACCESS_RULES["/skein.session.v1.SessionService/GetRecentWindow"]
 _ROLES = {
     number: name.removeprefix("MESSAGE_ROLE_").lower() for name, number in session_pb2.MessageRole.items() if number
 }
 _KINDS = {
-    Kind.BLOCK: recall_pb2.ITEM_KIND_BLOCK,
-    Kind.PROFILE: recall_pb2.ITEM_KIND_PROFILE,
-    Kind.MEMORY: recall_pb2.ITEM_KIND_MEMORY,
-    Kind.MESSAGE: recall_pb2.ITEM_KIND_MESSAGE,
+    ItemKind.BLOCK: recall_pb2.ITEM_KIND_BLOCK,
+    ItemKind.PROFILE: recall_pb2.ITEM_KIND_PROFILE,
+    ItemKind.MEMORY: recall_pb2.ITEM_KIND_MEMORY,
+    ItemKind.MESSAGE: recall_pb2.ITEM_KIND_MESSAGE,
 }
 
 
-class Contexts:
+class ContextBuilder:
     """Makes contexts."""
 
     def __init__(self, recalling: Recalling, sessions: session_pb2_grpc.SessionServiceAsyncStub) -> None:
@@ -67,7 +67,7 @@ class Contexts:
             _WINDOW.check(caller)
             others.append(partial(self._window, request))
         recalled = await self._recalling.ask(caller, wanted, self._recalling.seconds(remaining), *others)
-        must_do(recalled.outcomes, wanted.on_partial)
+        enforce_partial_policy(recalled.outcomes, wanted.on_partial)
         answer = recalled.answer(wanted.limit)
         recent = [message for part in recalled.parts for message in part.recent]
         context = await _packed(list(items_of(answer, recent)), request)
@@ -79,7 +79,7 @@ class Contexts:
                     kind=_KINDS[citation.item.kind],
                     item_id=citation.item.item_id,
                     session_id=citation.item.session_id,
-                    create_time=None if citation.item.at is None else time(citation.item.at),
+                    create_time=None if citation.item.at is None else to_timestamp(citation.item.at),
                     score=citation.item.score,
                     truncated=citation.is_cut,
                     duplicate_ids=citation.duplicate_ids,
@@ -95,19 +95,19 @@ class Contexts:
             formula=answer.formula,
         )
 
-    async def _window(self, request: pb.BuildContextRequest, seconds: float) -> Part:
+    async def _window(self, request: pb.BuildContextRequest, seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
         wanted = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
-        found = await asked(self._sessions.GetRecentWindow(wanted, timeout=seconds))
+        found = await call_arm(self._sessions.GetRecentWindow(wanted, timeout=seconds))
         if found.response is None:
-            return Part(outcomes=(Outcome.failed(pb.ARM_WINDOW, found),))
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, found),))
         recent = found.response.messages[-MOST_RECENT:]
-        outcome = Outcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=found.seconds, hit_count=len(recent))
-        return Part(outcomes=(outcome,), recent=recent)
+        outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=found.seconds, hit_count=len(recent))
+        return ArmResult(outcomes=(outcome,), recent=recent)
 
 
 async def _packed(items: Sequence[Item], request: pb.BuildContextRequest) -> Context:
-    style = Style(
+    style = ContextFormat(
         markdown=request.format != pb.CONTEXT_FORMAT_TEXT,
         newest_first=request.order == pb.CONTEXT_ORDER_NEWEST_FIRST,
         session_id=request.session_id,
@@ -121,7 +121,7 @@ async def _packed(items: Sequence[Item], request: pb.BuildContextRequest) -> Con
             style=style,
         )
 
-    if sum(len(item.text) for item in items) > AT_ONCE_CHARACTERS:
+    if sum(len(item.text) for item in items) > MAX_INLINE_CHARACTERS:
         # So that nobody else waits for it.
         return await asyncio.to_thread(packed)
     return packed()
@@ -150,7 +150,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         block = hit.block
         return Item(
-            kind=Kind.BLOCK,
+            kind=ItemKind.BLOCK,
             item_id=hit.item_id,
             text=block.value,
             by=block.label,
@@ -162,7 +162,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
     # A memory may say everything in its data; that of the vault says how long a secret is.
     body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory, "data")))
     return Item(
-        kind=Kind.MEMORY,
+        kind=ItemKind.MEMORY,
         item_id=hit.item_id,
         text=f"{title}: {body}" if title and body else body or title,
         type=memory.type or "note",
@@ -174,7 +174,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
 
 def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = False) -> Item:
     return Item(
-        kind=Kind.MESSAGE,
+        kind=ItemKind.MESSAGE,
         item_id=message.message_id,
         text=message.content,
         by=message.name or _ROLES.get(message.role, ""),
@@ -191,7 +191,7 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
     said = [f"{name}: {value}" for name, value in named if value]
     lines = [*said, *_properties(subject, "profile"), *_properties(subject, "preferences")]
     return Item(
-        kind=Kind.PROFILE,
+        kind=ItemKind.PROFILE,
         item_id=subject.subject_id,
         text="\n".join(lines) or subject.subject_id,
         is_part=True,

@@ -16,9 +16,9 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.identity.permissions import RULES
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_id, now
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,9 +49,9 @@ _BACKUPS_UNTIL = (
 # Left of the caller's time when no further step is begun.
 _MARGIN_SECONDS = 2.0
 _PARTS = (
-    RULES["/skein.session.v1.SessionService/PurgeSubject"],
-    RULES["/skein.memory.v1.MemoryService/PurgeMemories"],
-    RULES["/skein.tenancy.v1.TenancyService/PurgeSubject"],
+    ACCESS_RULES["/skein.session.v1.SessionService/PurgeSubject"],
+    ACCESS_RULES["/skein.memory.v1.MemoryService/PurgeMemories"],
+    ACCESS_RULES["/skein.tenancy.v1.TenancyService/PurgeSubject"],
 )
 
 
@@ -103,7 +103,7 @@ class Forgetting:
         asked = memory_pb2.PurgeMemoriesRequest(selection=_selection(request), request_id=_step(request, "last", 0))
         response = await self._memories.PurgeMemories(asked)
         return pb.Remains(
-            settle_time=time(at + _SETTLE),
+            settle_time=to_timestamp(at + _SETTLE),
             dead_rows_until=_DEAD_ROWS_UNTIL,
             log_until=_LOG_UNTIL,
             log_position=response.receipt.log_position,
@@ -175,7 +175,7 @@ def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bo
     return pb.ForgetResponse(
         erasures=erasures,
         receipt_id=receipt_id,
-        forget_time=time(at),
+        forget_time=to_timestamp(at),
         digest=hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest(),
         more=more,
         remains=remains,

@@ -48,7 +48,7 @@ def origins_of(text: str) -> tuple[str, ...]:
     return found
 
 
-class Cors:
+class CorsMiddleware:
     """Puts the right headers on the right paths."""
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:

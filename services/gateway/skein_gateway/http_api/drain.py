@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Leaving:
+class DrainMiddleware:
     """An ASGI application around another one.
 
     A connection that is closed while it is idle may be closed just when its caller sends the next request, which is

@@ -16,21 +16,21 @@ from starlette.routing import Route
 
 from skein_gateway.cluster_status.rpc import VERSION
 from skein_gateway.connect import codec
-from skein_gateway.errors import JsonMethodUnknown, OAuthMethodElsewhere
-from skein_gateway.http_api.cors import Cors
-from skein_gateway.http_api.drain import Leaving
+from skein_gateway.errors import JsonMethodUnknown, OAuthMethodHasHttpEndpoint
+from skein_gateway.http_api.cors import CorsMiddleware
+from skein_gateway.http_api.drain import DrainMiddleware
 from skein_gateway.identity import challenges
-from skein_gateway.identity.trusted_proxies import Proxies
+from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.oauth.metadata import METADATA_PATH, endpoint_of
-from skein_gateway.openapi.handler import OPENAPI_PATH, Describing
+from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
-from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended
-from skein_kit.calls.database_revision import told
+from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
+from skein_kit.calls.database_revision import revision_trailers
 from skein_kit.host.admin_port import serve_http
 from skein_kit.host.process import PortTaken, is_ready
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
-from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, Body, too_large
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, message_too_large
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_kit.host.process import Host, Servicers
-    from skein_kit.tls.server_tls import Tls
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_kit.host.process import Host, ServicerRegistry
+    from skein_kit.tls.server_tls import ServerTls
 
 # Reading or writing JSON of this size would hold up every other call for milliseconds.
 _LARGE_BODY_BYTES = 64 * 1024
@@ -55,23 +55,25 @@ _WITH_ISSUER = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENI
 
 
 @asynccontextmanager
-async def http_door(host: Host, port: int, servicers: Servicers, front: Front | None = None) -> AsyncIterator[None]:
+async def serve_http_api(
+    host: Host, port: int, servicers: ServicerRegistry, front: HttpConfig | None = None
+) -> AsyncIterator[None]:
     """Serve HTTP until the block ends; its address is `host.addresses["http"]`. Raises PortTaken."""
-    front = front or Front()
-    door = Door(host, servicers, front)
+    front = front or HttpConfig()
+    door = ConnectHandler(host, servicers, front)
     app = Starlette(
         routes=[
             *front.routes,
             Route("/", door.home),
             Route("/healthz", door.health),
-            Route(OPENAPI_PATH, Describing(front.metadata).show),
+            Route(OPENAPI_PATH, OpenApiHandler(front.metadata).show),
             Route("/{service}/{method}", door.call, methods=["POST"]),
         ]
     )
     # A redirect would name the scheme that this port sees, which behind a proxy with TLS is plain HTTP.
     app.router.redirect_slashes = False
     try:
-        outer = Leaving(Cors(PlainBodies(app), front.origins), lambda: host.draining)
+        outer = DrainMiddleware(CorsMiddleware(IdentityEncodingMiddleware(app), front.origins), lambda: host.draining)
         limits = host.http_limits(host.open_files.http, front.proxies.trusts)
         seconds = host.settings.grace_seconds
         async with serve_http(outer, host.settings.host, port, limits, tls=front.tls, grace_seconds=seconds) as address:
@@ -83,24 +85,24 @@ async def http_door(host: Host, port: int, servicers: Servicers, front: Front | 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Front:
+class HttpConfig:
     """What the HTTP door has besides the RPCs, and how it looks from outside."""
 
     routes: Sequence[Route] = ()
     # What a browser that asks for / is answered with; None: what everybody is.
     home: Callable[[Request], Awaitable[Response]] | None = None
     # Who issues tokens; None: refusals do not say where tokens come from.
-    metadata: Metadata | None = None
+    metadata: ServerMetadata | None = None
     # Origins whose pages may call.
     origins: Sequence[str] = ()
-    proxies: Proxies = field(default_factory=Proxies)
-    tls: Tls | None = None
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    tls: ServerTls | None = None
 
 
-class Door:
+class ConnectHandler:
     """What is behind each path."""
 
-    def __init__(self, host: Host, servicers: Servicers, front: Front) -> None:
+    def __init__(self, host: Host, servicers: ServicerRegistry, front: HttpConfig) -> None:
         """Answer with what the gateway's gRPC door answers with."""
         self._host = host
         self._servicers = servicers
@@ -138,28 +140,30 @@ class Door:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         method = PUBLIC_METHODS.get(request.url.path)
         if content_type in codec.STREAMING and method is not None and method.streams:
-            return Response(codec.stream_error(errors.StreamNotCarried().status()), media_type=content_type)
+            return Response(codec.stream_error(errors.StreamNotSupported().status()), media_type=content_type)
         if content_type not in _CONTENT_TYPES:
             said = f"Send the request with the header content-type: {' or '.join(_CONTENT_TYPES)}."
             return _unread(said, {"accept-post": ", ".join(_CONTENT_TYPES)})
-        call = entered(request, self._front.proxies)
+        call = call_of_request(request, self._front.proxies)
         headers = {REQUEST_ID_KEY: call.request_id}
         try:
             body = await self._answered(call, request, as_json=content_type == codec.JSON)
-        except Ended as ended:
+        except CallAborted as ended:
             status, body = codec.error(ended.status)
-            headers |= {**await self._challenge(call, ended), **dict(told(call))}
+            headers |= {**await self._challenge(call, ended), **dict(revision_trailers(call))}
             return Response(body, status_code=status, media_type=codec.JSON, headers=headers)
         except ClientDisconnect:
             return Response(status_code=499)
-        return Response(body, media_type=content_type, headers={**headers, **dict(told(call))})
+        return Response(body, media_type=content_type, headers={**headers, **dict(revision_trailers(call))})
 
-    async def _challenge(self, call: Call, ended: Ended) -> dict[str, str]:
+    async def _challenge(self, call: Call, ended: CallAborted) -> dict[str, str]:
         """Return the headers that tell a refused caller what to bring, or when to come back."""
         metadata, issuer = self._front.metadata, ""
-        if metadata is not None and errors.code_of(ended.status) in _WITH_ISSUER:
+        if metadata is not None and errors.status_code(ended.status) in _WITH_ISSUER:
             issuer = await metadata.issuer_if_known()
-        return challenges.headers_of(ended.status, call.path, issuer, has_credential=AUTHORIZATION_KEY in call.metadata)
+        return challenges.error_headers(
+            ended.status, call.path, issuer, has_credential=AUTHORIZATION_KEY in call.metadata
+        )
 
     async def _answered(self, call: Call, request: Request, *, as_json: bool) -> bytes:
         try:
@@ -171,9 +175,9 @@ class Door:
             if found is None:
                 raise _unanswered(call.path)
             if found[0].streams:
-                raise errors.StreamNotCarried
-        except errors.Refusal as refusal:
-            raise Ended(refusal.status()) from None
+                raise errors.StreamNotSupported
+        except errors.RpcError as refusal:
+            raise CallAborted(refusal.status()) from None
         method, handler = found
         public = PUBLIC_METHODS[call.path]
         is_read = asyncio.Event()
@@ -183,7 +187,7 @@ class Door:
             return message.SerializeToString() if method.deserializer is None else message
 
         # The body is read behind the interceptors: within the call's time, and of callers that are known.
-        unread = Body(
+        unread = RequestBody(
             read=lambda most: _body(request, is_read, most),
             size=min(length_of(request), MAX_MESSAGE_BYTES),
             stops=True,
@@ -192,13 +196,13 @@ class Door:
         answer: Message | bytes = await _unless_gone(request, is_read, handler(unread, call))
         size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
         if size > MAX_ANSWER_BYTES:
-            raise Ended(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
+            raise CallAborted(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
         if as_json:
             return await _written_json(answer, public.response, size)
         return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
-class PlainBodies:
+class IdentityEncodingMiddleware:
     """An ASGI application around another one: refuses encoded bodies before it is known who sends them."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -213,19 +217,19 @@ class PlainBodies:
 
 
 def _unread(said: str, headers: dict[str, str]) -> Response:
-    return Response(codec.unread(said), status_code=415, media_type=codec.JSON, headers=headers)
+    return Response(codec.unsupported_media_error(said), status_code=415, media_type=codec.JSON, headers=headers)
 
 
-def _unanswered(path: str) -> errors.Refusal:
+def _unanswered(path: str) -> errors.RpcError:
     """Return why a path has no handler, and which path has the one that the caller needs."""
     if path in PUBLIC_METHODS:
         return errors.ServiceUnavailable()
     if endpoint := endpoint_of(path):
-        return OAuthMethodElsewhere(endpoint=endpoint, metadata=METADATA_PATH)
+        return OAuthMethodHasHttpEndpoint(endpoint=endpoint, metadata=METADATA_PATH)
     return JsonMethodUnknown()
 
 
-def entered(request: Request, proxies: Proxies) -> Call:
+def call_of_request(request: Request, proxies: TrustedProxies) -> Call:
     """Return the call that a request is, before it is known who makes it."""
     # Header values that gRPC's metadata could not carry are nothing that a service may see.
     metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
@@ -245,13 +249,13 @@ def length_of(request: Request) -> int:
 async def _body(request: Request, is_read: asyncio.Event, most: int) -> bytes:
     """Read a body, and no further than the limit; set `is_read` when there is no more of it."""
     if "content-length" in request.headers and length_of(request) > most:
-        raise too_large(most)
+        raise message_too_large(most)
     body = bytearray()
     try:
         async for part in request.stream():
             body += part
             if len(body) > most:
-                raise too_large(most)
+                raise message_too_large(most)
     except ClientDisconnect:
         # Whoever watches for a caller that hangs up ends this.
         is_read.set()
@@ -268,7 +272,7 @@ async def _read_json(body: bytes, kind: type[Message]) -> Message:
 
 async def _written_json(answer: Message | bytes, kind: type[Message], size: int) -> bytes:
     def written() -> bytes:
-        return codec.written_json(kind.FromString(answer) if isinstance(answer, bytes) else answer)
+        return codec.dump_json(kind.FromString(answer) if isinstance(answer, bytes) else answer)
 
     return written() if size < _LARGE_BODY_BYTES else await asyncio.to_thread(written)
 

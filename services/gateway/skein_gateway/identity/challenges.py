@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 from google.rpc import error_details_pb2
 
-from skein_kit.errors import code_of, reason_of
-from skein_kit.identity.permissions import RULES, TENANT_PERMISSIONS
+from skein_kit.errors import reason_of, status_code
+from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
 from skein_kit.violations import unstated_violations
 
 if TYPE_CHECKING:
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 
 
-def headers_of(status: Status, path: str, issuer: str, *, has_credential: bool, resource: str = "") -> dict[str, str]:
+def error_headers(
+    status: Status, path: str, issuer: str, *, has_credential: bool, resource: str = ""
+) -> dict[str, str]:
     """Return the headers that go with the refusal of a method; an empty `issuer` leaves out where tokens come from.
 
     `resource` is the path of the resource below the issuer; empty for the API.
     """
-    code = code_of(status)
+    code = status_code(status)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         error = "invalid_token" if has_credential else ""
         # Clients that know no better ask for what they are told here, so it is no more than this call needs.
@@ -50,7 +52,7 @@ def bearer(issuer: str, *, error: str = "", scope: str = "", resource: str = "")
 
 def scope_of(path: str) -> str:
     """Return the scope that a method needs; empty for one that needs none, or what no application can have."""
-    rule = RULES.get(path)
+    rule = ACCESS_RULES.get(path)
     permission = "" if rule is None else rule.permission or ""
     return permission if permission in TENANT_PERMISSIONS else ""
 

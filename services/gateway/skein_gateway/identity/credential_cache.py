@@ -21,21 +21,21 @@ from grpc import aio
 from prometheus_client import Counter
 
 from skein.auth.v1 import auth_pb2
-from skein_gateway.identity.credential_check import Recognition
-from skein_gateway.identity.source_limits import SOURCE_RATE, SourceBuckets
-from skein_kit.calls.call import REQUEST_ID_KEY, TENANT_KEY, Call, working_for
+from skein_gateway.identity.credential_check import CredentialOrigin
+from skein_gateway.identity.source_limits import SOURCE_RATE, SourceRateLimiter
+from skein_kit.calls.call import REQUEST_ID_KEY, TENANT_KEY, Call, as_current_call
 from skein_kit.clock import CLOCK
 from skein_kit.errors import CredentialInvalid, FieldInvalid, ServiceUnavailable
-from skein_kit.network.source_network import network_of
-from skein_kit.rpc.interceptors import bearer
-from skein_kit.telemetry.log_throttle import QuietWindow
+from skein_kit.network.source_network import source_network
+from skein_kit.rpc.interceptors import bearer_credential
+from skein_kit.telemetry.log_throttle import LogThrottle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skein.auth.v1 import auth_pb2_grpc
-    from skein_gateway.identity.credential_check import Recognizer
-    from skein_kit.identity.identity_token import Caller, TokenVerifier
+    from skein_gateway.identity.credential_check import CredentialChecker
+    from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 
 # A revoked key, or one of a deleted tenant, is refused within five seconds: that is promised. Auth itself remembers for
 # one second that a tenant is there, so this must stay below four.
@@ -61,7 +61,7 @@ _INVALID = REFUSED.labels(CredentialInvalid.reason)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
+class CachedIdentity:
     """A caller whose credential was good when it was looked at."""
 
     caller: Caller
@@ -72,14 +72,14 @@ class Identity:
     expires: float
 
 
-class Credentials:
+class IdentityCache:
     """Identities by credential. No refusal is repeated from memory: a key that was just made works at once."""
 
     def __init__(
         self,
         identities: auth_pb2_grpc.IdentityServiceAsyncStub,
-        verifier: TokenVerifier,
-        recognizer: Recognizer,
+        verifier: IdentityTokenVerifier,
+        recognizer: CredentialChecker,
         clock: Callable[[], float] = time.monotonic,
         *,
         unproven_per_second: float = SOURCE_RATE,
@@ -92,17 +92,17 @@ class Credentials:
         self._verifier = verifier
         self._recognizer = recognizer
         self._clock = clock
-        self._sources = SourceBuckets(clock, rate=unproven_per_second)
-        self._reports: QuietWindow[str] = QuietWindow(REPORT_SECONDS, most=MAX_REPORTS, clock=clock)
+        self._sources = SourceRateLimiter(clock, rate=unproven_per_second)
+        self._reports: LogThrottle[str] = LogThrottle(REPORT_SECONDS, most=MAX_REPORTS, clock=clock)
         # Whether the last exchange of a credential ended well, by the credential's digest.
         self._outcomes: OrderedDict[bytes, bool] = OrderedDict()
         # Keys are digests, so that no credential stays in memory.
-        self._known: OrderedDict[bytes, Identity] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[Identity]] = {}
+        self._known: OrderedDict[bytes, CachedIdentity] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[CachedIdentity]] = {}
 
     async def identify(self, call: Call) -> Caller:
         """Return who makes the call, and let its outgoing calls carry the signed identity."""
-        credential, tenant_id = bearer(call), _tenant(call)
+        credential, tenant_id = bearer_credential(call), _tenant(call)
         if len(credential) > MAX_CREDENTIAL:
             raise CredentialInvalid
         key = hashlib.sha256(f"{tenant_id}\0{call.audience}\0{credential}".encode()).digest()
@@ -110,7 +110,7 @@ class Credentials:
         call.token = identity.token
         return identity.caller
 
-    def _remembered(self, key: bytes) -> Identity | None:
+    def _remembered(self, key: bytes) -> CachedIdentity | None:
         identity = self._known.get(key)
         if identity is None:
             return None
@@ -120,7 +120,7 @@ class Credentials:
         self._known.move_to_end(key)
         return identity
 
-    async def _asked(self, key: bytes, credential: str, tenant_id: str, call: Call) -> Identity:
+    async def _asked(self, key: bytes, credential: str, tenant_id: str, call: Call) -> CachedIdentity:
         task = self._asking.get(key)
         if task is None:
             recognition = await self._recognizer.recognize(credential)
@@ -130,16 +130,16 @@ class Credentials:
         return await asyncio.shield(task)
 
     def _begin(
-        self, key: bytes, credential: str, tenant_id: str, call: Call, recognition: Recognition
-    ) -> asyncio.Task[Identity]:
+        self, key: bytes, credential: str, tenant_id: str, call: Call, recognition: CredentialOrigin
+    ) -> asyncio.Task[CachedIdentity]:
         """Begin an exchange. Raises CredentialInvalid for a forged credential, RateLimited for an unproven one."""
-        source = network_of(call.client_address)
+        source = source_network(call.client_address)
         digest = hashlib.sha256(credential.encode()).digest()
         is_charged = self._charge(source, digest, recognition)
         task = asyncio.create_task(self._exchange(credential, tenant_id, call))
         self._asking[key] = task
 
-        def answered(done: asyncio.Task[Identity]) -> None:
+        def answered(done: asyncio.Task[CachedIdentity]) -> None:
             is_good = self._answered(key, digest, done)
             if is_charged and is_good is not False:
                 self._sources.give_back(source)
@@ -155,7 +155,7 @@ class Credentials:
         """
         if not credential or len(credential) > MAX_CREDENTIAL:
             raise CredentialInvalid
-        source = network_of(call.client_address)
+        source = source_network(call.client_address)
         digest = hashlib.sha256(credential.encode()).digest()
         is_charged = self._charge(source, digest, await self._recognizer.recognize(credential))
         is_good: bool | None = None
@@ -171,17 +171,17 @@ class Credentials:
             if is_charged and is_good is not False:
                 self._sources.give_back(source)
 
-    def _charge(self, source: str, digest: bytes, recognition: Recognition) -> bool:
+    def _charge(self, source: str, digest: bytes, recognition: CredentialOrigin) -> bool:
         """Charge a source for a credential that only auth can judge; return whether it was charged.
 
         Raises CredentialInvalid for a forged credential, RateLimited for an unproven one.
         """
-        if recognition is Recognition.FORGED:
+        if recognition is CredentialOrigin.FORGED:
             if not self._reports.is_first(source):
                 _INVALID.inc()
                 raise CredentialInvalid
             return False
-        if self._outcomes.get(digest, recognition is Recognition.GENUINE):
+        if self._outcomes.get(digest, recognition is CredentialOrigin.GENUINE):
             return False
         self._sources.charge(source)
         return True
@@ -192,7 +192,7 @@ class Credentials:
         if len(self._outcomes) > MAX_PROVEN:
             self._outcomes.popitem(last=False)
 
-    def _answered(self, key: bytes, digest: bytes, task: asyncio.Task[Identity]) -> bool | None:
+    def _answered(self, key: bytes, digest: bytes, task: asyncio.Task[CachedIdentity]) -> bool | None:
         """Remember what came of an exchange; say whether the credential was good, None when that stayed open."""
         del self._asking[key]
         if task.cancelled():
@@ -208,7 +208,7 @@ class Credentials:
         self._remember_outcome(digest, is_good=error is None)
         return error is None
 
-    async def _exchange(self, credential: str, tenant_id: str, call: Call) -> Identity:
+    async def _exchange(self, credential: str, tenant_id: str, call: Call) -> CachedIdentity:
         # Counted from before the exchange: a key revoked during it is forgotten in time as well.
         started = self._clock()
         asking = Call(
@@ -218,7 +218,7 @@ class Credentials:
             peer=call.peer_address,
         )
         asking.client_address, asking.user_agent = call.client_address, call.user_agent
-        with working_for(asking):
+        with as_current_call(asking):
             request = auth_pb2.ExchangeRequest(bearer=credential, tenant_id=tenant_id, audience=call.audience)
             try:
                 response = await self._identities.Exchange(request)
@@ -229,7 +229,7 @@ class Credentials:
                 raise
             caller = await self._verifier.verify(response.token)
         expires = float(response.expire_time.seconds)
-        return Identity(caller=caller, token=response.token, ends=started + LIFETIME_SECONDS, expires=expires)
+        return CachedIdentity(caller=caller, token=response.token, ends=started + LIFETIME_SECONDS, expires=expires)
 
 
 def _tenant(call: Call) -> str:

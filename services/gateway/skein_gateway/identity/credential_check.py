@@ -18,7 +18,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from skein.auth.v1 import auth_pb2
-from skein_kit.identity.bearer_token import API_KEY_PREFIX, MIN_LEGACY, Token, is_jwt
+from skein_kit.identity.bearer_token import API_KEY_PREFIX, MIN_LEGACY, BearerToken, is_jwt
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ WAIT_SECONDS = 2.0
 log = logs.get("gateway")
 
 
-class Recognition(Enum):
+class CredentialOrigin(Enum):
     """What a credential's form says."""
 
     # The cluster made it.
@@ -50,67 +50,67 @@ class Recognition(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RecognitionKeys:
+class CredentialCheckKeys:
     """What genuine credentials are recognised by."""
 
     check_keys: tuple[bytes, ...] = field(default=(), repr=False)
     # Public halves by their ids; empty: none is known.
     access_keys: Mapping[str, RSAKey] = field(default_factory=dict)
 
-    def recognize(self, credential: str) -> Recognition:
+    def recognize(self, credential: str) -> CredentialOrigin:
         """Say what a credential's form says."""
         if credential.startswith(API_KEY_PREFIX):
-            return self._of_key(Token.read(API_KEY_PREFIX, credential))
+            return self._of_key(BearerToken.read(API_KEY_PREFIX, credential))
         if is_jwt(credential):
             return self._of_jwt(credential)
-        return Recognition.FORGED if len(credential) < MIN_LEGACY else Recognition.UNKNOWN
+        return CredentialOrigin.FORGED if len(credential) < MIN_LEGACY else CredentialOrigin.UNKNOWN
 
-    def _of_key(self, key: Token | None) -> Recognition:
+    def _of_key(self, key: BearerToken | None) -> CredentialOrigin:
         if key is None:
-            return Recognition.FORGED
+            return CredentialOrigin.FORGED
         if not key.check_digits or not self.check_keys:
-            return Recognition.UNKNOWN
-        return Recognition.GENUINE if key.has_check_digits_of(self.check_keys) else Recognition.FORGED
+            return CredentialOrigin.UNKNOWN
+        return CredentialOrigin.GENUINE if key.has_check_digits_of(self.check_keys) else CredentialOrigin.FORGED
 
-    def _of_jwt(self, text: str) -> Recognition:
+    def _of_jwt(self, text: str) -> CredentialOrigin:
         try:
             header: dict[str, Any] = jws.extract_compact(text.encode("ascii")).headers()
         except (JoseError, ValueError, TypeError):
-            return Recognition.FORGED
+            return CredentialOrigin.FORGED
         key_id = header.get("kid")
         if not header.keys() <= _HEADER or header.get("alg") != ALGORITHM or not isinstance(key_id, str):
-            return Recognition.FORGED
+            return CredentialOrigin.FORGED
         key = self.access_keys.get(key_id)
         if key is None:
-            return Recognition.UNKNOWN
+            return CredentialOrigin.UNKNOWN
         try:
             jws.deserialize_compact(text, key, algorithms=[ALGORITHM])
         except (JoseError, ValueError, TypeError):
-            return Recognition.FORGED
-        return Recognition.GENUINE
+            return CredentialOrigin.FORGED
+        return CredentialOrigin.GENUINE
 
 
-class Recognizer:
+class CredentialChecker:
     """Recognises credentials by auth's keys, which it reads beside the calls."""
 
     def __init__(
-        self, fetch: Callable[[], Awaitable[RecognitionKeys]], clock: Callable[[], float] = time.monotonic
+        self, fetch: Callable[[], Awaitable[CredentialCheckKeys]], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Use `fetch` to read the keys."""
         self._fetch = fetch
         self._clock = clock
-        self._keys: RecognitionKeys | None = None
+        self._keys: CredentialCheckKeys | None = None
         self._read = self._tried = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
-    async def recognize(self, credential: str) -> Recognition:
+    async def recognize(self, credential: str) -> CredentialOrigin:
         """Say what a credential's form says, by keys that are a minute old at most while auth answers."""
         if self._clock() - self._read >= REFRESH_SECONDS:
             self._refresh()
         if self._keys is None and self._reading is not None:
             await asyncio.wait({self._reading}, timeout=WAIT_SECONDS)
-        recognition = (self._keys or RecognitionKeys()).recognize(credential)
-        if recognition is Recognition.UNKNOWN and is_jwt(credential):
+        recognition = (self._keys or CredentialCheckKeys()).recognize(credential)
+        if recognition is CredentialOrigin.UNKNOWN and is_jwt(credential):
             # Its signing key may be newer than what is known here.
             self._refresh()
         return recognition
@@ -134,18 +134,18 @@ class Recognizer:
         self._read = started
 
 
-def fetching(
+def key_fetcher(
     auth: auth_pb2_grpc.AuthServiceAsyncStub, identities: auth_pb2_grpc.IdentityServiceAsyncStub
-) -> Callable[[], Awaitable[RecognitionKeys]]:
+) -> Callable[[], Awaitable[CredentialCheckKeys]]:
     """Return how the keys are read from auth."""
 
-    async def fetch() -> RecognitionKeys:
+    async def fetch() -> CredentialCheckKeys:
         purpose = auth_pb2.SIGNING_KEY_PURPOSE_ACCESS
         checks, signing = await asyncio.gather(
             identities.GetCheckKeys(auth_pb2.GetCheckKeysRequest()),
             auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest(purpose=purpose)),
         )
         access_keys = {key.key_id: RSAKey.import_key(json.loads(key.jwk)) for key in signing.signing_keys}
-        return RecognitionKeys(check_keys=tuple(checks.check_keys), access_keys=access_keys)
+        return CredentialCheckKeys(check_keys=tuple(checks.check_keys), access_keys=access_keys)
 
     return fetch

@@ -43,7 +43,7 @@ class _Bucket:
         return max(0.0, (1.0 - self.tokens) / self.rate)
 
 
-class SourceBuckets:
+class SourceRateLimiter:
     """The buckets of the sources that were seen last, and the bucket of all."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, rate: float = SOURCE_RATE) -> None:

@@ -33,7 +33,7 @@ UNTRUSTED = Counter(
 log = logs.get("gateway")
 
 
-class UntrustedForwarding:
+class UntrustedForwardingAlert:
     """Says that a peer which is no trusted proxy tells where calls come from: most likely a proxy nobody named."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,11 +57,11 @@ class UntrustedForwarding:
 
 
 @dataclass(frozen=True, slots=True)
-class Proxies:
+class TrustedProxies:
     """The networks of the proxies whose word counts."""
 
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
-    untrusted: UntrustedForwarding = field(default_factory=UntrustedForwarding, repr=False, compare=False)
+    untrusted: UntrustedForwardingAlert = field(default_factory=UntrustedForwardingAlert, repr=False, compare=False)
 
     @classmethod
     def of(cls, text: str) -> Self:

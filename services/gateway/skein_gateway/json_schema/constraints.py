@@ -82,7 +82,7 @@ def sizes(rules: FieldRules) -> dict[str, Any]:
     return found
 
 
-def words(rules: FieldRules) -> list[str]:
+def constraint_sentences(rules: FieldRules) -> list[str]:
     """Return what no keyword says, a sentence each."""
     found = [_sentence(rule.message) for rule in rules.cel if rule.message]
     kind = rules.WhichOneof("type")
@@ -102,7 +102,7 @@ def words(rules: FieldRules) -> list[str]:
     return found
 
 
-def must_be_given(field: FieldDescriptor, rules: FieldRules) -> bool:
+def is_required(field: FieldDescriptor, rules: FieldRules) -> bool:
     """Say whether a message without the field is refused: absent and zero are one where a field has no presence."""
     if rules.required:
         return True

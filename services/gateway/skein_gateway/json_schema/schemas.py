@@ -84,7 +84,7 @@ def comments() -> Mapping[str, str]:
     return found
 
 
-def described(kind: type[Message]) -> Descriptor:
+def descriptor_of(kind: type[Message]) -> Descriptor:
     """Return the descriptor of a message's class."""
     # The stubs' types allow that it has none yet.
     return cast("Descriptor", kind.DESCRIPTOR)
@@ -146,7 +146,7 @@ class Schemas:
         fields = {field: constraints.rules_of(field) if checked else constraints.NONE for field in descriptor.fields}
         if fields:
             found["properties"] = {field.json_name: self._field(field, rules) for field, rules in fields.items()}
-        needed = [field.json_name for field, rules in fields.items() if constraints.must_be_given(field, rules)]
+        needed = [field.json_name for field, rules in fields.items() if constraints.is_required(field, rules)]
         if needed:
             found["required"] = needed
         if self._closed:
@@ -169,7 +169,10 @@ class Schemas:
         if field.GetOptions().deprecated:
             found["deprecated"] = True
         own = found.pop("description", "")
-        return {**found, **self._described(field.full_name, [*([own] if own else []), *constraints.words(rules)])}
+        return {
+            **found,
+            **self._described(field.full_name, [*([own] if own else []), *constraints.constraint_sentences(rules)]),
+        }
 
     def enum(self, enum: EnumDescriptor) -> Schema:
         """Return what stands for an enum where it is used."""

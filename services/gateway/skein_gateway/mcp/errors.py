@@ -10,8 +10,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skein_gateway.identity import challenges
-from skein_kit.errors import code_of, reason_of
-from skein_kit.violations import without_violations
+from skein_kit.errors import reason_of, status_code
+from skein_kit.violations import strip_violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def result(status: Status, named: Callable[[str], str]) -> types.CallToolResult:
 
 def error(status: Status, version: str) -> MCPError:
     """Return the error of a resource or a prompt that was refused."""
-    code = code_of(status)
+    code = status_code(status)
     number = _REFUSED
     if code is grpc.StatusCode.NOT_FOUND:
         return no_resource(_told(status, str), version, {META_KEY: _facts(status)})
@@ -63,8 +63,8 @@ def _told(status: Status, named: Callable[[str], str]) -> str:
     """Say what is wrong and what to do."""
     violations = challenges.violations_in(status)
     # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
-    message = without_violations(status.message, violations)
-    said = f"{reason_of(status) or code_of(status).name}: {message}"
+    message = strip_violations(status.message, violations)
+    said = f"{reason_of(status) or status_code(status).name}: {message}"
     unstated = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
     facts = ", ".join(f"{name}: {fact}" for name, fact in unstated.items())
     said = f"{said} ({facts})" if facts else said
@@ -78,6 +78,6 @@ def _told(status: Status, named: Callable[[str], str]) -> str:
 def _facts(status: Status) -> dict[str, Any]:
     return {
         "reason": reason_of(status),
-        "code": code_of(status).name.lower(),
+        "code": status_code(status).name.lower(),
         **({"facts": facts} if (facts := challenges.metadata_of(status)) else {}),
     }

@@ -18,16 +18,16 @@ from starlette.responses import JSONResponse, Response
 
 from skein_gateway.connect import codec
 from skein_gateway.identity import challenges
-from skein_gateway.identity.trusted_proxies import Proxies
+from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.mcp.exact_numbers import arguments_in, unmarked
-from skein_gateway.mcp.rpc_calls import LARGE_BYTES, MCP_PATH, SCOPE_KEY, Exchange
+from skein_gateway.mcp.rpc_calls import LARGE_BYTES, MCP_PATH, SCOPE_KEY, McpRequest
 from skein_gateway.mcp.toolsets import ToolsetUnknown, named, tools_of
 from skein_kit import errors
-from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, Ended, working_for
-from skein_kit.errors import Refusal, code_of, reason_of
+from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted, as_current_call
+from skein_kit.errors import RpcError, reason_of, status_code
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
-from skein_kit.rpc.interceptors import passed
-from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, Body, read_body
+from skein_kit.rpc.interceptors import translate_upstream
+from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import Message, Receive, Scope, Send
 
-    from skein_gateway.oauth.metadata import Metadata
+    from skein_gateway.oauth.metadata import ServerMetadata
     from skein_kit.identity.identity_token import Caller
 
 TOOLSETS_HEADER = "skein-toolsets"
@@ -45,13 +45,13 @@ _REFUSED = -32000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Guard:
+class OriginCheck:
     """Which pages and names may lead here: what a page of another site may not do, it may not do by a false name."""
 
     # Pages that may call, besides the issuer's own.
     origins: Sequence[str] = ()
     # What these bring may have any name.
-    proxies: Proxies = field(default_factory=Proxies)
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
     # This machine alone listens: every name but its own is one that somebody made up, and its own pages may call.
     loopback: bool = False
 
@@ -72,7 +72,7 @@ class Guard:
         return self.loopback and origin.startswith(("http://", "https://")) and _host(origin) in _LOOPBACK
 
 
-class McpDoor:
+class McpHttpHandler:
     """An ASGI application that lets known callers through to the SDK."""
 
     def __init__(
@@ -81,8 +81,8 @@ class McpDoor:
         *,
         entering: Callable[[Request], Call],
         identify: Callable[[Call], Awaitable[Caller]],
-        metadata: Metadata,
-        guard: Guard,
+        metadata: ServerMetadata,
+        guard: OriginCheck,
         seconds: float,
     ) -> None:
         """Ask `entering` for the call that a request is; wait `seconds` for whoever knows its caller, and its body."""
@@ -97,7 +97,7 @@ class McpDoor:
         """Answer one request."""
         request = Request(scope, receive)
         call = self._entering(request)
-        with working_for(call):
+        with as_current_call(call):
             try:
                 response = await self._answered(request, call, send)
             except ClientDisconnect:
@@ -123,11 +123,11 @@ class McpDoor:
                     raise errors.ServiceUnavailable(service="auth")
                 caller = await _known(self._identify, call)
                 call.caller = caller
-                complete = await read_body(Body(read=lambda _most: _body(request), size=MAX_MESSAGE_BYTES), call)
+                complete = await read_body(RequestBody(read=lambda _most: _body(request), size=MAX_MESSAGE_BYTES), call)
         except TimeoutError:
             return _refused(errors.DeadlineExceeded().status(), {})
-        except (Refusal, Ended) as refused:
-            status = refused.status() if isinstance(refused, Refusal) else refused.status
+        except (RpcError, CallAborted) as refused:
+            status = refused.status() if isinstance(refused, RpcError) else refused.status
             return _refused(status, self._challenge(status, call, issuer, toolsets))
         # The body counts until an RPC of the exchange has its turn, or the exchange ends.
         with complete.reservation as reservation:
@@ -136,7 +136,7 @@ class McpDoor:
             if not (await asyncio.to_thread(_has_valid_id, body) if is_large else _has_valid_id(body)):
                 said = "The id of a message is a text or an integer; a message without one is a notification."
                 return _error(400, said, code=types.INVALID_REQUEST)
-            exchange = Exchange(
+            exchange = McpRequest(
                 call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large, reservation=reservation
             )
             exchange.arguments = await exchange.run_off_loop(arguments_in, body)
@@ -151,13 +151,13 @@ class McpDoor:
 
     @staticmethod
     def _challenge(status: Status, call: Call, issuer: str, toolsets: frozenset[str]) -> dict[str, str]:
-        if code_of(status) is grpc.StatusCode.UNAUTHENTICATED:
+        if status_code(status) is grpc.StatusCode.UNAUTHENTICATED:
             error = "invalid_token" if AUTHORIZATION_KEY in call.metadata else ""
             scope = _scope(toolsets)
             return {"www-authenticate": challenges.bearer(issuer, error=error, scope=scope, resource=MCP_PATH)}
         return challenges.retry_after(status)
 
-    async def _handed_on(self, request: Request, body: bytes, exchange: Exchange, send: Send) -> None:
+    async def _handed_on(self, request: Request, body: bytes, exchange: McpRequest, send: Send) -> None:
         """Let the SDK answer; when the caller hangs up, what is being done for it ends."""
         gone, answered = asyncio.Event(), asyncio.Event()
         left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -205,7 +205,7 @@ def manager_of(server: Server[Any], **different: Any) -> StreamableHTTPSessionMa
 
 
 @contextlib.asynccontextmanager
-async def running(manager: StreamableHTTPSessionManager) -> AsyncIterator[None]:
+async def running_manager(manager: StreamableHTTPSessionManager) -> AsyncIterator[None]:
     """Keep the SDK's tasks going until the block ends, in a task of their own: its scopes belong to the task alone."""
     begun, over = asyncio.Event(), asyncio.Event()
 
@@ -231,7 +231,7 @@ async def _known(identify: Callable[[Call], Awaitable[Caller]], call: Call) -> C
     try:
         return await identify(call)
     except grpc.aio.AioRpcError as error:
-        raise passed(error) from None
+        raise translate_upstream(error) from None
 
 
 async def _body(request: Request) -> bytes:
@@ -258,7 +258,7 @@ def _has_valid_id(body: bytes) -> bool:
     return type(message["id"]) in {str, int} or (message["id"] is None and "method" not in message)
 
 
-def _marked(message: Message, exchange: Exchange) -> Message:
+def _marked(message: Message, exchange: McpRequest) -> Message:
     """Put the request's id on an answer, and what HTTP has to say beyond it."""
     added = {**exchange.headers, REQUEST_ID_KEY: exchange.call.request_id}
     headers = [*message.get("headers", ()), *((name.encode(), value.encode()) for name, value in added.items())]

@@ -29,7 +29,7 @@ def short(enum: EnumDescriptor, name: str) -> str:
     return name.removeprefix(prefix_of(enum)).lower()
 
 
-def spelled(field: FieldDescriptor, value: Any, path: str) -> Any:
+def to_contract_json(field: FieldDescriptor, value: Any, path: str) -> Any:
     """Return the value of a field as the contract spells it. Raises FieldInvalid, which names `path`."""
     if value is None:
         return None
@@ -71,7 +71,7 @@ def _message(descriptor: Descriptor, value: Any, path: str) -> Any:
             raise FieldInvalid(
                 violations=[(f"{path}.{name[:100]}", "is not as the schema says: there is no such name")]
             )
-        found[field.name] = spelled(field, each, f"{path}.{name}")
+        found[field.name] = to_contract_json(field, each, f"{path}.{name}")
     return found
 
 

@@ -14,10 +14,10 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.mcp import errors as refusing
-from skein_gateway.mcp.rpc_calls import LARGE_BYTES, Rpcs, exchange_of
-from skein_gateway.mcp.schemas import plain
-from skein_kit.calls.call import Ended
-from skein_kit.errors import Refusal
+from skein_gateway.mcp.rpc_calls import LARGE_BYTES, RpcCaller, exchange_of
+from skein_gateway.mcp.schemas import to_json_value
+from skein_kit.calls.call import CallAborted
+from skein_kit.errors import RpcError
 from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ _PROMPTS = [
 ]
 
 
-class Offering:
+class Resources:
     """The handlers. Whoever may not do something by an RPC may not do it here."""
 
-    def __init__(self, rpcs: Rpcs) -> None:
+    def __init__(self, rpcs: RpcCaller) -> None:
         """Call RPCs."""
         self._rpcs = rpcs
 
@@ -193,15 +193,15 @@ class Offering:
     async def _called(self, context: Context, path: str, request: Message) -> Message:
         try:
             return await self._rpcs.call(exchange_of(context), path, request)
-        except Ended as ended:
+        except CallAborted as ended:
             raise refusing.error(ended.status, context.protocol_version) from None
-        except Refusal as refusal:
+        except RpcError as refusal:
             raise refusing.error(refusal.status(), context.protocol_version) from None
 
 
 async def _read(message: Message, omit: Collection[str] = ()) -> Any:
     small = message.ByteSize() < LARGE_BYTES
-    return plain(message, omit) if small else await asyncio.to_thread(plain, message, omit)
+    return to_json_value(message, omit) if small else await asyncio.to_thread(to_json_value, message, omit)
 
 
 def _memory_resource(memory: memory_pb2.Memory) -> types.Resource:

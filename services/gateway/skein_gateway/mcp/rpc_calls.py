@@ -11,8 +11,8 @@ import grpc
 from skein_gateway.identity import challenges
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
-from skein_kit.calls.call import Call, Ended
-from skein_kit.errors import code_of, reason_of
+from skein_kit.calls.call import Call, CallAborted
+from skein_kit.errors import reason_of, status_code
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from skein_kit.admission.body_memory import Reservation
-    from skein_kit.host.process import Servicers
+    from skein_kit.host.process import ServicerRegistry
     from skein_kit.identity.identity_token import Caller
     from skein_kit.rpc.interceptors import Admit
 
@@ -37,7 +37,7 @@ LARGE_BYTES = 64 * 1024
 
 
 @dataclass(kw_only=True, slots=True)
-class Exchange:
+class McpRequest:
     """What came in, who it is from, and how its answer differs from what the SDK makes of it."""
 
     # As it entered: its address, its request id, its credential.
@@ -71,7 +71,7 @@ class Exchange:
 
     def refused(self, status: Status, path: str) -> None:
         """Let HTTP say what only HTTP can: that a credential is no longer good, or an application needs more scope."""
-        code = code_of(status)
+        code = status_code(status)
         if code is grpc.StatusCode.UNAUTHENTICATED:
             self.status = 401
         elif code is grpc.StatusCode.PERMISSION_DENIED and reason_of(status) == "PERMISSION_MISSING":
@@ -81,28 +81,28 @@ class Exchange:
             self.status = 403
         else:
             return
-        self.headers |= challenges.headers_of(status, path, self.issuer, has_credential=True, resource=MCP_PATH)
+        self.headers |= challenges.error_headers(status, path, self.issuer, has_credential=True, resource=MCP_PATH)
 
 
-class Rpcs:
+class RpcCaller:
     """The public RPCs, as the caller of an exchange."""
 
-    def __init__(self, servicers: Servicers) -> None:
+    def __init__(self, servicers: ServicerRegistry) -> None:
         """Call what the gateway's other doors call."""
         self._servicers = servicers
 
-    async def call(self, exchange: Exchange, path: str, request: Message) -> Message:
+    async def call(self, exchange: McpRequest, path: str, request: Message) -> Message:
         """Return the answer of an RPC, which is one that a model can be told. Raises Ended and Refusal."""
         found = self._servicers.answers.get(path)
         if found is None:
-            raise Ended(errors.ServiceUnavailable().status())
+            raise CallAborted(errors.ServiceUnavailable().status())
         method, handler = found
         exchange.paid = True
         sent = request.SerializeToString() if method.deserializer is None else request
         try:
             body = CompleteBody(sent, exchange.reservation) if isinstance(sent, bytes) else sent
             answer: Any = await handler(body, exchange.call_of(path))
-        except Ended as ended:
+        except CallAborted as ended:
             exchange.refused(ended.status, path)
             raise
         size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
@@ -117,8 +117,8 @@ class Rpcs:
         return self._servicers.admit
 
 
-def exchange_of(context: ServerRequestContext[Any, Any]) -> Exchange:
+def exchange_of(context: ServerRequestContext[Any, Any]) -> McpRequest:
     """Return the exchange that a message of a client came in."""
     scope: Mapping[str, Any] = context.request.scope  # type: ignore[union-attr]  # Over HTTP there is always one.
-    found: Exchange = scope[SCOPE_KEY]
+    found: McpRequest = scope[SCOPE_KEY]
     return found

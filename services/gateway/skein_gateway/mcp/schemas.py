@@ -41,10 +41,10 @@ _KINDS = {
     FieldDescriptor.TYPE_BOOL: "boolean",
 }
 # Who reads an answer to act on it needs no hash of it.
-NOISE = frozenset({"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model"})
+OMITTED_FIELDS = frozenset({"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model"})
 
 
-class Asked(Schemas):
+class InputSchemas(Schemas):
     """Schemas of what a model writes."""
 
     def message(self, descriptor: Descriptor) -> Schema:
@@ -61,7 +61,7 @@ class Asked(Schemas):
             "properties": {field.name: self.field(field) for field in fields},
             "additionalProperties": False,
         }
-        needed = [field.name for field in fields if constraints.must_be_given(field, constraints.rules_of(field))]
+        needed = [field.name for field in fields if constraints.is_required(field, constraints.rules_of(field))]
         return {**found, "required": needed} if needed else found
 
     def enum(self, enum: EnumDescriptor) -> Schema:
@@ -85,7 +85,7 @@ class Asked(Schemas):
         return found
 
 
-class Answered:
+class OutputSchemas:
     """Schemas of what a model reads: no more than which fields there may be."""
 
     def __init__(self, omit: Collection[str]) -> None:
@@ -123,12 +123,12 @@ class Answered:
         return {"$ref": f"{LOCAL}{kind.full_name}"}
 
 
-def plain(message: Message, omit: Collection[str] = ()) -> Any:
+def to_json_value(message: Message, omit: Collection[str] = ()) -> Any:
     """Return a message as a model reads it. What is not set, or zero, is left out."""
     if message.DESCRIPTOR.full_name.startswith(_WELL_KNOWN):
         return json_format.MessageToDict(message)
     found: dict[str, Any] = {}
-    free = json_fields.pairs_of(message.DESCRIPTOR)
+    free = json_fields.json_field_names(message.DESCRIPTOR)
     for field, value in message.ListFields():
         if field.name in omit or json_fields.is_text(field):
             continue
@@ -155,7 +155,7 @@ def _with_floats(value: Any) -> Any:
 
 def _value(field: FieldDescriptor, value: Any, omit: Collection[str]) -> Any:
     if field.message_type is not None:
-        return plain(value, omit)
+        return to_json_value(value, omit)
     if field.enum_type is not None:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else short(field.enum_type, named.name)

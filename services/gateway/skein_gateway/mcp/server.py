@@ -15,11 +15,11 @@ from skein_gateway.identity.challenges import retry_after
 from skein_gateway.mcp import errors as refusing
 from skein_gateway.mcp import text_output
 from skein_gateway.mcp.exact_numbers import marked
-from skein_gateway.mcp.resources import Offering
-from skein_gateway.mcp.rpc_calls import LARGE_BYTES, Exchange, Rpcs, exchange_of
+from skein_gateway.mcp.resources import Resources
+from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, exchange_of
 from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
-from skein_kit.calls.call import Ended
-from skein_kit.errors import Refusal, code_of
+from skein_kit.calls.call import CallAborted
+from skein_kit.errors import RpcError, status_code
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -42,9 +42,9 @@ INSTRUCTIONS = (
 _BY_RPCS = frozenset({"tools/call", "resources/list", "resources/read", "prompts/get", "completion/complete"})
 
 
-def server_of(rpcs: Rpcs) -> Server[Any]:
+def server_of(rpcs: RpcCaller) -> Server[Any]:
     """Return a server that acts through the public RPCs."""
-    tools, offering = Tools(rpcs), Offering(rpcs)
+    tools, offering = Tools(rpcs), Resources(rpcs)
     server: Server[Any] = Server(
         "skein",
         version=VERSION,
@@ -62,14 +62,14 @@ def server_of(rpcs: Rpcs) -> Server[Any]:
         on_completion=offering.complete,
     )
     # The interceptors trace calls; the SDK's own spans would continue whatever trace a client names.
-    server.middleware = [Admission(rpcs)]
+    server.middleware = [RateLimitMiddleware(rpcs)]
     return server
 
 
-class Admission:
+class RateLimitMiddleware:
     """Pays for messages that lead to no RPC, as RPCs are paid for."""
 
-    def __init__(self, rpcs: Rpcs) -> None:
+    def __init__(self, rpcs: RpcCaller) -> None:
         """Ask whoever admits RPCs."""
         self._rpcs = rpcs
 
@@ -88,12 +88,12 @@ class Admission:
             if not exchange.paid:
                 await self._pay(ctx, exchange)
 
-    async def _pay(self, ctx: Context, exchange: Exchange) -> None:
+    async def _pay(self, ctx: Context, exchange: McpRequest) -> None:
         if self._rpcs.admit is None:
             return
         try:
             await self._rpcs.admit(exchange.call)
-        except Refusal as refusal:
+        except RpcError as refusal:
             status = refusal.status()
             exchange.status, exchange.headers = 429, retry_after(status)
             raise refusing.error(status, ctx.protocol_version) from None
@@ -102,7 +102,7 @@ class Admission:
 class Tools:
     """The tools of a client: those of the sets that it named."""
 
-    def __init__(self, rpcs: Rpcs) -> None:
+    def __init__(self, rpcs: RpcCaller) -> None:
         """Call RPCs."""
         self._rpcs = rpcs
 
@@ -126,14 +126,14 @@ class Tools:
         try:
             given = params.arguments or {} if exchange.arguments is None else exchange.arguments
             result = await self._called(tool, exchange, given)
-        except Ended as ended:
+        except CallAborted as ended:
             return self._refused(tool, ended.status)
-        except Refusal as refusal:
+        except RpcError as refusal:
             return self._refused(tool, refusal.status())
         CALLS.labels(tool.name, "OK").inc()
         return result
 
-    async def _called(self, tool: Tool, exchange: Exchange, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _called(self, tool: Tool, exchange: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
         request = await exchange.run_off_loop(tool.request, arguments)
         response = await self._rpcs.call(exchange, tool.path, request)
         small = response.ByteSize() < LARGE_BYTES
@@ -141,7 +141,7 @@ class Tools:
 
     @staticmethod
     def _refused(tool: Tool, status: Status) -> types.CallToolResult:
-        CALLS.labels(tool.name, code_of(status).name).inc()
+        CALLS.labels(tool.name, status_code(status).name).inc()
         return refusing.result(status, tool.named)
 
 

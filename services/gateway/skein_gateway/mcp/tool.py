@@ -15,12 +15,12 @@ import mcp_types as types
 from skein_gateway.connect import codec
 from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
-from skein_gateway.mcp.json_input import spelled
-from skein_gateway.mcp.schemas import NOISE, Answered, Asked, plain
+from skein_gateway.mcp.json_input import to_contract_json
+from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value
 from skein_gateway.mcp.text_output import listed, outlined
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
-from skein_kit.identity.permissions import RULES
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import exact
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ class Tool:
     repeatable: bool = True
     # It sends something to an address that its caller names.
     outside: bool = False
-    omit: frozenset[str] = NOISE
+    omit: frozenset[str] = OMITTED_FIELDS
     render: Callable[[dict[str, Any]], str] = outlined
 
     @property
     def permission(self) -> str:
         """Return what a caller needs, empty for nothing in particular."""
-        return RULES[self.path].permission or ""
+        return ACCESS_RULES[self.path].permission or ""
 
     @functools.cached_property
     def listed(self) -> types.Tool:
@@ -115,7 +115,7 @@ class Tool:
             title=self.title,
             description=self.text,
             input_schema=self.input_schema,
-            output_schema=Answered(self.omit).schema(_response(self.path)),
+            output_schema=OutputSchemas(self.omit).schema(_response(self.path)),
             annotations=types.ToolAnnotations(
                 title=self.title,
                 read_only_hint=self.effect is Effect.READS,
@@ -128,7 +128,7 @@ class Tool:
     @functools.cached_property
     def input_schema(self) -> Schema:
         """Return the schema of the arguments."""
-        asked = Asked()
+        asked = InputSchemas()
         properties: dict[str, Schema] = {}
         for argument in self.arguments:
             found = self._asked(asked, argument)
@@ -156,13 +156,13 @@ class Tool:
             if self.masked and inside != path and inside not in self.row:
                 changed.append(_camel(inside))
             if value is not None:
-                _put(asked, path, spelled(_leaf(self.path, path), value, name))
+                _put(asked, path, to_contract_json(_leaf(self.path, path), value, name))
         if self.masked:
             if not changed:
                 raise FieldInvalid(violations=[("", "nothing is given that is to change")])
             asked[_MASK] = ",".join(changed)
         try:
-            body = exact.dumps(exact.exactly(asked), ensure_ascii=True).encode()
+            body = exact.dumps(exact.to_decimals(asked), ensure_ascii=True).encode()
         except ValueError:
             raise FieldInvalid(violations=[("", exact.NO_NUMBER)]) from None
         try:
@@ -174,7 +174,7 @@ class Tool:
 
     def answer(self, response: Message) -> dict[str, Any]:
         """Return what is told of an answer."""
-        found: dict[str, Any] = plain(response, self.omit)
+        found: dict[str, Any] = to_json_value(response, self.omit)
         return found
 
     def named(self, path: str) -> str:
@@ -192,10 +192,10 @@ class Tool:
             argument.name
             for argument in self.arguments
             if argument.required
-            or ("." not in argument.place and constraints.must_be_given(*_ruled(self.path, argument.place)))
+            or ("." not in argument.place and constraints.is_required(*_ruled(self.path, argument.place)))
         )
 
-    def _asked(self, asked: Asked, argument: Argument) -> Schema:
+    def _asked(self, asked: InputSchemas, argument: Argument) -> Schema:
         leaf = _leaf(self.path, argument.place)
         if not argument.only:
             return asked.field(leaf)

@@ -8,9 +8,9 @@ from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.forms import FormInvalid, Parameters
-from skein_gateway.oauth.login import asked_again, shown_device
-from skein_gateway.oauth.pages import here, page, page_status, problem_page, see_other, words_of
-from skein_gateway.oauth.request_handler import Problem, problem_of, read_form, refusal_of, status_of
+from skein_gateway.oauth.login import device_token_of, login_form_error
+from skein_gateway.oauth.pages import here, message_for_user, page, page_status, problem_page, see_other
+from skein_gateway.oauth.request_handler import OAuthError, error_reason, problem_of, read_form, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     from skein.auth.v1 import auth_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_gateway.oauth.login import People
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.oauth.login import BrowserLogin
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
 
 
-class Accounts:
+class AccountPages:
     """The handlers of the pages: verify an address, set a new password, take an invitation."""
 
     def __init__(
         self,
-        entry: Entry,
-        metadata: Metadata,
-        people: People,
+        entry: RequestHandler,
+        metadata: ServerMetadata,
+        people: BrowserLogin,
         auth: auth_pb2_grpc.AuthServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
     ) -> None:
@@ -69,7 +69,7 @@ class Accounts:
             if not token:
                 email = form.get("email").strip()
                 await self._auth.RequestPasswordReset(
-                    accounts_pb2.RequestPasswordResetRequest(email=email, device_token=shown_device(browser))
+                    accounts_pb2.RequestPasswordResetRequest(email=email, device_token=device_token_of(browser))
                 )
                 return _message(
                     request,
@@ -82,7 +82,7 @@ class Accounts:
                 )
             except Exception as error:
                 status = status_of(error)
-                if status is None or refusal_of(error) != "PASSWORD_TOO_SHORT":
+                if status is None or error_reason(error) != "PASSWORD_TOO_SHORT":
                     raise
                 return _form(request, browser, "reset", "Set a new password", problem_of(status))
             done = _message(request, "Done", "Your new password is set, and everybody who was signed in is signed out.")
@@ -130,7 +130,7 @@ class Accounts:
                 )
             signed_in = await self._people.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
-            problem = asked_again(error)
+            problem = login_form_error(error)
             return _form(
                 request,
                 browser,
@@ -188,7 +188,7 @@ def _form(
     browser: Browser,
     template: str,
     title: str,
-    problem: Problem | None = None,
+    problem: OAuthError | None = None,
     **values: Any,
 ) -> Response:
     token = Parameters.of_bytes(request.scope["query_string"]).get("token")
@@ -197,7 +197,7 @@ def _form(
         request,
         status=200 if problem is None else page_status(problem),
         title=title,
-        problem="" if problem is None else words_of(problem),
+        problem="" if problem is None else message_for_user(problem),
         form_token=browser.form_token(token),
         **values,
     )

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.forms import FormInvalid, Parameters
-from skein_gateway.oauth.login import asked_again, needs_tenant
+from skein_gateway.oauth.login import login_form_error, needs_tenant
 from skein_gateway.oauth.pages import (
     found,
     here,
     meanings,
+    message_for_user,
     page,
     page_status,
     problem_page,
     see_other,
     with_parameters,
-    words_of,
 )
-from skein_gateway.oauth.request_handler import Problem, read_form
+from skein_gateway.oauth.request_handler import OAuthError, read_form
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.login import People
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.oauth.login import BrowserLogin
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
     from skein_kit.identity.identity_token import Caller
 
@@ -39,11 +39,15 @@ _SIGN_IN = "sign_in"
 _AGAIN = frozenset({"login", "select_account"})
 
 
-class Authorize:
+class AuthorizePage:
     """The handler. The request stays in the page's address; what the person answers is in the form, sealed by auth."""
 
     def __init__(
-        self, entry: Entry, metadata: Metadata, people: People, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub
+        self,
+        entry: RequestHandler,
+        metadata: ServerMetadata,
+        people: BrowserLogin,
+        oauth: oauth_pb2_grpc.OAuthServiceAsyncStub,
     ) -> None:
         """Ask auth what to ask the person."""
         self._entry = entry
@@ -107,7 +111,7 @@ class Authorize:
         try:
             answer = await self._people.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
-            problem = asked_again(error)
+            problem = login_form_error(error)
             created = await self._oauth.CreateAuthorization(authorization_of(asked))
             if created.WhichOneof("result") == "redirect_url":
                 return see_other(created.redirect_url)
@@ -162,7 +166,7 @@ def _sign_in(
     prompt: oauth_pb2.AuthorizationPrompt,
     *,
     form: Parameters | None = None,
-    problem: Problem | None = None,
+    problem: OAuthError | None = None,
 ) -> Response:
     shown = page(
         "sign_in",
@@ -170,7 +174,7 @@ def _sign_in(
         status=200 if problem is None else page_status(problem),
         leads_to=prompt.redirect_origin,
         title="Sign in",
-        problem="" if problem is None else words_of(problem),
+        problem="" if problem is None else message_for_user(problem),
         why=f"{prompt.client_name or prompt.client_id} asks to act for you.",
         email="" if form is None else form.get("email"),
         asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
@@ -198,8 +202,8 @@ def _once_signed_in(request: Request) -> str:
     return f"{request.url.path}?{'&'.join(left)}"
 
 
-def _refused(request: Request, problem: Problem, *, again: bool = False) -> Response:
+def _refused(request: Request, problem: OAuthError, *, again: bool = False) -> Response:
     """Tell the person, never the client. A client that is not known is a fault of the request here."""
     if problem.error == "invalid_client":
-        problem = Problem(status=400, error=problem.error, description=problem.description, reason=problem.reason)
+        problem = OAuthError(status=400, error=problem.error, description=problem.description, reason=problem.reason)
     return problem_page(request, problem, again=again)

@@ -30,7 +30,7 @@ _DEVICE_SECONDS = 180 * 86_400
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class FormForged(FormInvalid):
+class CsrfTokenInvalid(FormInvalid):
     """The form was not sent from the page that we gave to this browser; the message says what to do."""
 
 
@@ -59,14 +59,14 @@ class Browser:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def check(self, form: Parameters, about: str) -> None:
-        """Raise FormForged unless the form is one of ours, sent by this browser's person."""
+        """Raise CsrfTokenInvalid unless the form is one of ours, sent by this browser's person."""
         headers = self._request.headers
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         # "null" is what browsers say of a page that sends no referrer, as ours do.
         is_ours = origin in {None, "null", self._origin} if site is None else site == "same-origin"
         wanted = self.form_token(about)
         if not (is_ours and self._is_known and hmac.compare_digest(form.get(TOKEN_FIELD).encode(), wanted.encode())):
-            raise FormForged("This page is out of date, or your browser keeps no cookies. Nothing was done.")
+            raise CsrfTokenInvalid("This page is out of date, or your browser keeps no cookies. Nothing was done.")
 
     def remember_form(self, response: Response) -> None:
         """Let the browser keep what the tokens of its forms depend on."""

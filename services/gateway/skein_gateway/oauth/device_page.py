@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.browser import Browser
 from skein_gateway.oauth.forms import Parameters
-from skein_gateway.oauth.login import asked_again, needs_tenant
-from skein_gateway.oauth.pages import here, meanings, page, page_status, problem_page, see_other, words_of
-from skein_gateway.oauth.request_handler import Problem, problem_of, read_form, refusal_of, status_of
+from skein_gateway.oauth.login import login_form_error, needs_tenant
+from skein_gateway.oauth.pages import here, meanings, message_for_user, page, page_status, problem_page, see_other
+from skein_gateway.oauth.request_handler import OAuthError, error_reason, problem_of, read_form, status_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.login import People
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.oauth.login import BrowserLogin
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
     from skein_kit.identity.identity_token import Caller
 
@@ -26,11 +26,15 @@ _UNKNOWN = "DEVICE_CODE_NOT_FOUND"
 _ASK_AGAIN = frozenset({_UNKNOWN, "TOO_MANY_ATTEMPTS", "INVALID_FIELD"})
 
 
-class Device:
+class DevicePage:
     """The handler: sign in, type the code, look at who asks, answer. The code is never taken from a link alone."""
 
     def __init__(
-        self, entry: Entry, metadata: Metadata, people: People, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub
+        self,
+        entry: RequestHandler,
+        metadata: ServerMetadata,
+        people: BrowserLogin,
+        oauth: oauth_pb2_grpc.OAuthServiceAsyncStub,
     ) -> None:
         """Ask auth which device a code belongs to."""
         self._entry = entry
@@ -79,7 +83,7 @@ class Device:
         try:
             answer = await self._people.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
-            return _sign_in(request, browser, form=form, problem=asked_again(error))
+            return _sign_in(request, browser, form=form, problem=login_form_error(error))
         response = see_other(here(request))
         browser.sign_in(response, answer)
         return response
@@ -91,7 +95,7 @@ class Device:
             )
         except Exception as error:
             status = status_of(error)
-            if status is None or refusal_of(error) not in _ASK_AGAIN:
+            if status is None or error_reason(error) not in _ASK_AGAIN:
                 raise
             return _ask_code(request, browser, user_code, problem_of(status))
         needed = needs_tenant(device.scopes)
@@ -130,13 +134,13 @@ class Device:
         )
 
 
-def _ask_code(request: Request, browser: Browser, user_code: str, problem: Problem | None = None) -> Response:
+def _ask_code(request: Request, browser: Browser, user_code: str, problem: OAuthError | None = None) -> Response:
     shown = page(
         "device",
         request,
         status=200 if problem is None else page_status(problem),
         title="Connect a device",
-        problem="" if problem is None else words_of(problem),
+        problem="" if problem is None else message_for_user(problem),
         user_code=user_code,
         form_token=browser.form_token("find"),
     )
@@ -147,14 +151,14 @@ def _ask_code(request: Request, browser: Browser, user_code: str, problem: Probl
 
 
 def _sign_in(
-    request: Request, browser: Browser, *, form: Parameters | None = None, problem: Problem | None = None
+    request: Request, browser: Browser, *, form: Parameters | None = None, problem: OAuthError | None = None
 ) -> Response:
     shown = page(
         "sign_in",
         request,
         status=200 if problem is None else page_status(problem),
         title="Sign in",
-        problem="" if problem is None else words_of(problem),
+        problem="" if problem is None else message_for_user(problem),
         why="Then you can connect your device.",
         email="" if form is None else form.get("email"),
         asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",

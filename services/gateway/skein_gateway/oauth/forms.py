@@ -39,7 +39,7 @@ class Parameters:
         names = [name for name, _ in pairs if name != RESOURCE]
         if len(names) != len(set(names)):
             repeated = sorted({name for name in names if names.count(name) > 1})
-            raise FormInvalid(f"The parameter {shown(repeated[0])} is repeated.")
+            raise FormInvalid(f"The parameter {printable(repeated[0])} is repeated.")
         self._values = {name: value for name, value in pairs if value and name != RESOURCE}
         self.resources = [value for name, value in pairs if value and name == RESOURCE]
 
@@ -108,7 +108,7 @@ def bearer_of(headers: Mapping[str, str]) -> str:
     return credential.strip() if scheme.lower() == "bearer" else ""
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     """Return a caller's own text so that it can be part of a message."""
     return _UNPRINTABLE.sub("?", name)[:40].encode("ascii", "replace").decode().replace('"', "'").replace("\\", "?")
 

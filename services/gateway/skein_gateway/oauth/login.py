@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-from skein_gateway.oauth.request_handler import Problem, problem_of, refusal_of, status_of
+from skein_gateway.oauth.request_handler import OAuthError, error_reason, problem_of, status_of
 from skein_kit.calls.call import AUTHORIZATION_KEY
-from skein_kit.identity.permissions import ACCOUNT, MEANINGS
+from skein_kit.identity.permissions import ACCOUNT, PERMISSION_DESCRIPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skein.auth.v1 import auth_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_gateway.identity.credential_cache import Credentials
+    from skein_gateway.identity.credential_cache import IdentityCache
     from skein_gateway.oauth.browser import Browser
     from skein_gateway.oauth.forms import Parameters
     from skein_kit.calls.call import Call
@@ -34,7 +34,7 @@ _ASK_AGAIN = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class TenantChoice:
     """A tenant that a person may choose."""
 
     tenant_id: str
@@ -42,12 +42,12 @@ class Choice:
     role: str
 
 
-class People:
+class BrowserLogin:
     """Accounts as the pages know them."""
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: IdentityCache,
         auth: auth_pb2_grpc.AuthServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
     ) -> None:
@@ -64,7 +64,7 @@ class People:
         try:
             caller = await self._credentials.identify(call)
         except Exception as error:
-            if refusal_of(error) in {"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"}:
+            if error_reason(error) in {"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"}:
                 return None
             raise
         # A cookie that holds a key or an application's token is nobody's sign-in.
@@ -74,13 +74,13 @@ class People:
         return caller
 
     async def sign_in(self, form: Parameters, browser: Browser) -> accounts_pb2.SignInResponse:
-        """Sign in with what a form of this browser says. What is wrong with it is raised, for `asked_again`."""
+        """Sign in with what a form of this browser says. What is wrong with it is raised, for `login_form_error`."""
         return await self._auth.SignIn(
             accounts_pb2.SignInRequest(
                 email=form.get("email").strip(),
                 password=form.get("password"),
                 second_factor="".join(form.get("second_factor").split()),
-                device_token=shown_device(browser),
+                device_token=device_token_of(browser),
             )
         )
 
@@ -88,30 +88,31 @@ class People:
         """End the sign-in of the call."""
         await self._auth.SignOut(accounts_pb2.SignOutRequest())
 
-    async def tenants(self) -> list[Choice]:
+    async def tenants(self) -> list[TenantChoice]:
         """Return the tenants of the account that makes the call, by name."""
         answer = await self._tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=_MAX_TENANTS))
         choices = [
-            Choice(tenant_id=tenant.tenant_id, name=_name(tenant), role=_role(tenant)) for tenant in answer.tenants
+            TenantChoice(tenant_id=tenant.tenant_id, name=_name(tenant), role=_role(tenant))
+            for tenant in answer.tenants
         ]
         return sorted(choices, key=lambda choice: choice.name.lower())
 
 
 def needs_tenant(scopes: Iterable[str]) -> bool:
     """Say whether scopes let an application into a tenant, or only know who the person is."""
-    return any(scope in MEANINGS for scope in scopes)
+    return any(scope in PERMISSION_DESCRIPTIONS for scope in scopes)
 
 
-def shown_device(browser: Browser) -> str:
+def device_token_of(browser: Browser) -> str:
     """Return what a browser shows to be known; empty for a cookie that is none of ours."""
     token = browser.device_token
     return token if len(token) <= _MAX_DEVICE_TOKEN else ""
 
 
-def asked_again(error: Exception) -> Problem:
+def login_form_error(error: Exception) -> OAuthError:
     """Return what a person who signs in is told; raise what is no matter of theirs."""
     status = status_of(error)
-    if status is None or refusal_of(error) not in _ASK_AGAIN:
+    if status is None or error_reason(error) not in _ASK_AGAIN:
         raise error
     return problem_of(status)
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from skein.auth.v1 import auth_pb2, oauth_pb2
 from skein_gateway.identity.challenges import RESOURCE_PATH
-from skein_gateway.oauth.request_handler import Problem, refused_as_json
+from skein_gateway.oauth.request_handler import OAuthError, refused_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
 
 # How long auth's own description is believed, and for how long while auth does not answer.
@@ -69,7 +69,7 @@ def endpoint_of(path: str) -> str:
     return _ENDPOINTS.get(path.removeprefix(_SERVICE), "") if path.startswith(_SERVICE) else ""
 
 
-class Metadata:
+class ServerMetadata:
     """What auth says of itself, remembered for seconds."""
 
     def __init__(
@@ -109,10 +109,12 @@ class Metadata:
             return ""
 
 
-class Discovery:
+class DiscoveryEndpoints:
     """The handlers of the documents."""
 
-    def __init__(self, entry: Entry, metadata: Metadata, auth: auth_pb2_grpc.AuthServiceAsyncStub) -> None:
+    def __init__(
+        self, entry: RequestHandler, metadata: ServerMetadata, auth: auth_pb2_grpc.AuthServiceAsyncStub
+    ) -> None:
         """Make the documents of what auth says."""
         self._entry = entry
         self._metadata = metadata
@@ -134,7 +136,7 @@ class Discovery:
             resource = server.issuer + request.url.path.removeprefix(RESOURCE_PATH)
             if resource not in server.resources:
                 return refused_as_json(
-                    Problem(status=404, error="invalid_request", description="There is no such resource here.")
+                    OAuthError(status=404, error="invalid_request", description="There is no such resource here.")
                 )
             return JSONResponse(resource_document(server, resource), headers=_PUBLIC)
 

@@ -12,12 +12,12 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 
 from skein_gateway.oauth.browser import TOKEN_FIELD
-from skein_kit.identity.permissions import MEANINGS
+from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from skein_gateway.oauth.request_handler import Problem
+    from skein_gateway.oauth.request_handler import OAuthError
 
 STYLE_PATH = "/oauth/style.css"
 _HEADERS = {
@@ -73,14 +73,14 @@ def page_policy(leads_to: str = "") -> str:
     return _POLICY.format(f"'self' {source}" if source else "'self'")
 
 
-def problem_page(request: Request, problem: Problem, *, again: bool = True) -> Response:
+def problem_page(request: Request, problem: OAuthError, *, again: bool = True) -> Response:
     """Tell a person what went wrong, with a way to start again."""
     shown = page(
         "message",
         request,
         status=page_status(problem),
         title="This did not work",
-        problem=words_of(problem),
+        problem=message_for_user(problem),
         paragraphs=[],
         again=here(request) if again else "",
     )
@@ -88,19 +88,19 @@ def problem_page(request: Request, problem: Problem, *, again: bool = True) -> R
     return shown
 
 
-def page_status(problem: Problem) -> int:
+def page_status(problem: OAuthError) -> int:
     """Return the status of a page: 401 belongs to what is asked for by a header, which a person is not."""
     return 403 if problem.status == 401 else problem.status  # noqa: PLR2004 - as HTTP calls it.
 
 
-def words_of(problem: Problem) -> str:
+def message_for_user(problem: OAuthError) -> str:
     """Return what a person is told."""
     return _WORDS.get(problem.reason, problem.description)
 
 
 def meanings(scopes: list[str]) -> list[tuple[str, str]]:
     """Return each scope with what it means to a person."""
-    known = {**MEANINGS, **_OPENID}
+    known = {**PERMISSION_DESCRIPTIONS, **_OPENID}
     return [(known.get(scope, scope), scope) for scope in scopes]
 
 

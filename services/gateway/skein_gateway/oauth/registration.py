@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.forms import FormInvalid, bearer_of
-from skein_gateway.oauth.request_handler import NO_STORE, Problem, read_body, refused_as_json
+from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, read_body, refused_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
 
 TEXTS = (
@@ -38,7 +38,9 @@ LISTS = ("redirect_uris", "grant_types", "response_types", "contacts")
 class Registration:
     """The handlers of /register and of what lies below it."""
 
-    def __init__(self, entry: Entry, metadata: Metadata, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub) -> None:
+    def __init__(
+        self, entry: RequestHandler, metadata: ServerMetadata, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub
+    ) -> None:
         """Call auth."""
         self._entry = entry
         self._metadata = metadata
@@ -143,11 +145,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _renamed(problem: Problem) -> Problem:
+def _renamed(problem: OAuthError) -> OAuthError:
     """Say "invalid_client_metadata" where RFC 7591 does."""
     if problem.error != "invalid_request":
         return problem
-    return Problem(
+    return OAuthError(
         status=400,
         error="invalid_client_metadata",
         description=problem.description,

@@ -17,18 +17,18 @@ from skein_gateway.identity import challenges
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
 from skein_kit import errors
 from skein_kit.admission.body_memory import ANONYMOUS_BODIES
-from skein_kit.calls.call import REQUEST_ID_KEY, Call, Ended, current, working_for
-from skein_kit.errors import Refusal, code_of, reason_of
-from skein_kit.network.source_network import network_of
+from skein_kit.calls.call import REQUEST_ID_KEY, Call, CallAborted, as_current_call, current_call
+from skein_kit.errors import RpcError, reason_of, status_code
+from skein_kit.network.source_network import source_network
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
-from skein_kit.rpc.interceptors import passed
+from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from google.rpc.status_pb2 import Status
 
-    from skein_gateway.identity.trusted_proxies import Proxies
+    from skein_gateway.identity.trusted_proxies import TrustedProxies
 
 MAX_BODY = 64 * 1024
 NO_STORE: Mapping[str, str] = {"cache-control": "no-store", "pragma": "no-cache"}
@@ -52,7 +52,7 @@ log = structlog.get_logger("gateway")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class OAuthError:
     """Why there is no answer, in words for software and for people."""
 
     status: int
@@ -64,10 +64,10 @@ class Problem:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Entry:
+class RequestHandler:
     """The way of every request into the cluster: who it comes from, how long it may take, what may come back."""
 
-    def __init__(self, proxies: Proxies, seconds: float) -> None:
+    def __init__(self, proxies: TrustedProxies, seconds: float) -> None:
         """Give each request so many seconds."""
         self._proxies = proxies
         self._seconds = seconds
@@ -89,12 +89,12 @@ class Entry:
         self,
         request: Request,
         work: Callable[[Call], Awaitable[Response]],
-        refuse: Callable[[Problem], Response],
+        refuse: Callable[[OAuthError], Response],
     ) -> Response:
         """Do the work as a call of the cluster; what goes wrong is told by `refuse` and, if it is our fault, logged."""
         call = self.call(request)
         # The request's body counts until the call ends, which covers its wait for a turn at a service.
-        with working_for(call), ExitStack() as call.reservations:
+        with as_current_call(call), ExitStack() as call.reservations:
             try:
                 async with asyncio.timeout_at(call.deadline):
                     response = await work(call)
@@ -106,52 +106,52 @@ class Entry:
         return response
 
     @staticmethod
-    def _problem(error: Exception, call: Call) -> Problem:
+    def _problem(error: Exception, call: Call) -> OAuthError:
         if isinstance(error, FormInvalid):
-            return Problem(status=400, error="invalid_request", description=str(error))
+            return OAuthError(status=400, error="invalid_request", description=str(error))
         if isinstance(error, ClientInvalid):
-            return Problem(status=401, error="invalid_client", description=str(error))
+            return OAuthError(status=401, error="invalid_client", description=str(error))
         if isinstance(error, TimeoutError):
             return problem_of(errors.DeadlineExceeded().status())
         status = status_of(error)
         if status is None:
             log.error("fault", method=call.path, exc_info=error, **call.facts())
             said = f"Skein failed; request {call.request_id} is in its logs."
-            return Problem(status=500, error="server_error", description=said)
+            return OAuthError(status=500, error="server_error", description=said)
         return problem_of(status)
 
 
 def status_of(error: BaseException) -> Status | None:
     """Return what a call of the cluster was refused with; None for anything else."""
     if isinstance(error, aio.AioRpcError):
-        return passed(error).status()
-    if isinstance(error, Refusal):
+        return translate_upstream(error).status()
+    if isinstance(error, RpcError):
         return error.status()
-    return error.status if isinstance(error, Ended) else None
+    return error.status if isinstance(error, CallAborted) else None
 
 
-def refusal_of(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
     """Return the reason that a call of the cluster was refused for; empty for anything else."""
     status = status_of(error)
     return "" if status is None else reason_of(status)
 
 
-def problem_of(status: Status) -> Problem:
+def problem_of(status: Status) -> OAuthError:
     """Say a refusal in OAuth's words."""
-    reason, code = reason_of(status), code_of(status)
+    reason, code = reason_of(status), status_code(status)
     violations = "; ".join(f"{field} {what}".strip() for field, what in challenges.unstated_violations_in(status))
     said = f"{status.message} ({violations})" if violations else status.message
     if reason.startswith(_OAUTH):
         word = reason.removeprefix(_OAUTH).lower()
-        return Problem(status=_STATUS.get(word, 400), error=word, description=said, reason=reason)
+        return OAuthError(status=_STATUS.get(word, 400), error=word, description=said, reason=reason)
     http, word = _CODES.get(code, (500, "server_error"))
     described = said if http < 500 or http == 503 else "Skein failed."  # noqa: PLR2004 - as in the table.
-    return Problem(
+    return OAuthError(
         status=http, error=word, description=described, reason=reason, headers=challenges.retry_after(status)
     )
 
 
-def refused_as_json(problem: Problem, issuer: str = "") -> JSONResponse:
+def refused_as_json(problem: OAuthError, issuer: str = "") -> JSONResponse:
     """Answer software in the form of RFC 6749, 5.2."""
     headers = {**NO_STORE, **problem.headers}
     if problem.error == "invalid_client" and problem.status == 401:  # noqa: PLR2004 - as HTTP calls it.
@@ -179,8 +179,8 @@ async def read_body(request: Request) -> bytes:
     Raises FormInvalid and Overloaded.
     """
     body = bytearray()
-    call = current()
-    source = network_of("" if call is None else call.client_address)
+    call = current_call()
+    source = source_network("" if call is None else call.client_address)
     async with ANONYMOUS_BODIES.reserve(source, MAX_BODY) as arrival:
         async for part in request.stream():
             body += part

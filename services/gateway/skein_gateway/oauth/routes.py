@@ -9,35 +9,37 @@ from starlette.routing import Route
 from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.identity.challenges import RESOURCE_PATH
-from skein_gateway.oauth.account_pages import Accounts
-from skein_gateway.oauth.authorize_page import Authorize
-from skein_gateway.oauth.device_page import Device
-from skein_gateway.oauth.login import People
-from skein_gateway.oauth.metadata import METADATA_PATH, Discovery, Metadata
+from skein_gateway.oauth.account_pages import AccountPages
+from skein_gateway.oauth.authorize_page import AuthorizePage
+from skein_gateway.oauth.device_page import DevicePage
+from skein_gateway.oauth.login import BrowserLogin
+from skein_gateway.oauth.metadata import METADATA_PATH, DiscoveryEndpoints, ServerMetadata
 from skein_gateway.oauth.pages import STYLE_PATH, style
 from skein_gateway.oauth.registration import Registration
-from skein_gateway.oauth.request_handler import Entry
+from skein_gateway.oauth.request_handler import RequestHandler
 from skein_gateway.oauth.token_endpoints import TokenEndpoints
 
 if TYPE_CHECKING:
-    from skein_gateway.identity.credential_cache import Credentials
-    from skein_gateway.identity.trusted_proxies import Proxies
+    from skein_gateway.identity.credential_cache import IdentityCache
+    from skein_gateway.identity.trusted_proxies import TrustedProxies
     from skein_kit.host.process import Host
 
 
-def oauth_routes(host: Host, credentials: Credentials, metadata: Metadata, proxies: Proxies) -> list[Route]:
+def oauth_routes(
+    host: Host, credentials: IdentityCache, metadata: ServerMetadata, proxies: TrustedProxies
+) -> list[Route]:
     """Return the routes of the authorization server."""
     oauth = oauth_pb2_grpc.OAuthServiceStub(host.channel("auth"))
     auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth"))
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
-    entry = Entry(proxies, host.settings.default_deadline_seconds)
-    people = People(credentials, auth, tenancy)
-    discovery = Discovery(entry, metadata, auth)
+    entry = RequestHandler(proxies, host.settings.default_deadline_seconds)
+    people = BrowserLogin(credentials, auth, tenancy)
+    discovery = DiscoveryEndpoints(entry, metadata, auth)
     tokens = TokenEndpoints(entry, metadata, oauth, credentials)
     registration = Registration(entry, metadata, oauth)
-    authorize = Authorize(entry, metadata, people, oauth)
-    device = Device(entry, metadata, people, oauth)
-    accounts = Accounts(entry, metadata, people, auth, tenancy)
+    authorize = AuthorizePage(entry, metadata, people, oauth)
+    device = DevicePage(entry, metadata, people, oauth)
+    accounts = AccountPages(entry, metadata, people, auth, tenancy)
     return [
         Route(METADATA_PATH, discovery.authorization_server),
         Route("/.well-known/openid-configuration", discovery.authorization_server),

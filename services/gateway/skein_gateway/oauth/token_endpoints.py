@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, bearer_of, client_of
 from skein_gateway.oauth.metadata import DEVICE_CODE
-from skein_gateway.oauth.request_handler import NO_STORE, Problem, read_form, refused_as_json
+from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, read_form, refused_as_json
 from skein_kit.errors import CredentialMissing
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from skein.auth.v1 import oauth_pb2_grpc
-    from skein_gateway.identity.credential_cache import Credentials
-    from skein_gateway.oauth.metadata import Metadata
-    from skein_gateway.oauth.request_handler import Entry
+    from skein_gateway.identity.credential_cache import IdentityCache
+    from skein_gateway.oauth.metadata import ServerMetadata
+    from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
 
 _ACCESS = "access_token"
-_UNSUPPORTED = Problem(status=400, error="unsupported_grant_type", description="There is no such grant type here.")
+_UNSUPPORTED = OAuthError(status=400, error="unsupported_grant_type", description="There is no such grant type here.")
 
 
 class TokenEndpoints:
@@ -33,10 +33,10 @@ class TokenEndpoints:
 
     def __init__(
         self,
-        entry: Entry,
-        metadata: Metadata,
+        entry: RequestHandler,
+        metadata: ServerMetadata,
         oauth: oauth_pb2_grpc.OAuthServiceAsyncStub,
-        credentials: Credentials,
+        credentials: IdentityCache,
     ) -> None:
         """Call auth; `credentials` charges sources for bearer credentials that fail."""
         self._entry = entry

@@ -12,11 +12,11 @@ from google.rpc import error_details_pb2
 from skein.errors.v1 import errors_pb2
 from skein_gateway.cluster_status.rpc import VERSION
 from skein_gateway.connect import codec
-from skein_gateway.json_schema.schemas import Schema, Schemas, comments, described
+from skein_gateway.json_schema.schemas import Schema, Schemas, comments, descriptor_of
 from skein_gateway.openapi.examples import EXAMPLES
 from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS
 from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
-from skein_kit.identity.permissions import MEANINGS, RULES
+from skein_kit.identity.permissions import ACCESS_RULES, PERMISSION_DESCRIPTIONS
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
     from skein_gateway.public_methods.forwarder import PublicMethod
-    from skein_kit.identity.permissions import Rule
+    from skein_kit.identity.permissions import AccessRule
 
 _SCHEMAS = "#/components/schemas/"
 _ABOUT = f"""\
@@ -63,7 +63,7 @@ def document(issuer: str = "") -> Schema:
         "paths": paths,
     }
     error = _error(schemas)
-    _close(schemas, [described(method.response) for method in unary.values()])
+    _close(schemas, [descriptor_of(method.response) for method in unary.values()])
     found["components"] = {
         "schemas": {**error, **dict(sorted(schemas.defs.items()))},
         "parameters": _PARAMETERS,
@@ -159,13 +159,13 @@ def _tags(paths: Iterable[str]) -> Iterator[Schema]:
 def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
     service, name = method.path.strip("/").split("/")
     said = comments().get(f"{service}.{name}", "")
-    rule = RULES[method.path]
+    rule = ACCESS_RULES[method.path]
     tag = service.rpartition(".")[2]
-    content: Schema = {"schema": schemas.reference(described(method.request))}
+    content: Schema = {"schema": schemas.reference(descriptor_of(method.request))}
     if method.path in EXAMPLES:
         content["example"] = EXAMPLES[method.path]
     parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.tenant else [])]
-    answer = {codec.JSON: {"schema": schemas.reference(described(method.response))}, codec.PROTO: {}}
+    answer = {codec.JSON: {"schema": schemas.reference(descriptor_of(method.response))}, codec.PROTO: {}}
     headers = {REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"}}
     return {
         "operationId": f"{tag}_{name}",
@@ -183,7 +183,7 @@ def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
     }
 
 
-def _responses(rule: Rule, own: Mapping[str, Sequence[str]]) -> Schema:
+def _responses(rule: AccessRule, own: Mapping[str, Sequence[str]]) -> Schema:
     """Return the refusals of one method by HTTP status: its own, and those that any call of its kind may get."""
     general = {"400": "Malformed", "409": "Conflict", "415": "Unread", "429": "TooMuch"}
     general |= {"503": "Unavailable", "504": "Late"}
@@ -206,7 +206,7 @@ def _summary(name: str, said: str) -> str:
     return found or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
 
 
-def _needs(rule: Rule) -> str:
+def _needs(rule: AccessRule) -> str:
     if rule.public:
         return "Open to anybody."
     if rule.permission is None:
@@ -214,13 +214,13 @@ def _needs(rule: Rule) -> str:
     return f"Needs the permission `{rule.permission}`."
 
 
-def _security(rule: Rule) -> list[Schema]:
+def _security(rule: AccessRule) -> list[Schema]:
     if rule.public:
         return []
     if rule.permission is None:
         return [{"bearer": []}, {"oauth": []}]
     # What no application can be given is for keys of operators and for people who signed in themselves.
-    return [{"bearer": []}, *([{"oauth": [rule.permission]}] if rule.permission in MEANINGS else [])]
+    return [{"bearer": []}, *([{"oauth": [rule.permission]}] if rule.permission in PERMISSION_DESCRIPTIONS else [])]
 
 
 def _refusals(service: str, said: str) -> dict[str, list[str]]:
@@ -291,7 +291,7 @@ def _error(schemas: Schemas) -> dict[str, Schema]:
             "oneOf": [
                 _detail(error_details_pb2.ErrorInfo.DESCRIPTOR.full_name, {"$ref": f"{_SCHEMAS}ErrorInfo"}),
                 *(
-                    _detail(kind.DESCRIPTOR.full_name, schemas.reference(described(kind)))
+                    _detail(kind.DESCRIPTOR.full_name, schemas.reference(descriptor_of(kind)))
                     for kind in (error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
                 ),
             ],
@@ -314,7 +314,7 @@ def _detail(name: str, debug: Schema) -> Schema:
 
 
 def _security_schemes(issuer: str) -> dict[str, Schema]:
-    token = {"tokenUrl": f"{issuer}/token", "refreshUrl": f"{issuer}/token", "scopes": dict(MEANINGS)}
+    token = {"tokenUrl": f"{issuer}/token", "refreshUrl": f"{issuer}/token", "scopes": dict(PERMISSION_DESCRIPTIONS)}
     return {
         "bearer": {
             "type": "http",

@@ -17,7 +17,7 @@ from skein_gateway.openapi.document import document
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from skein_gateway.oauth.metadata import Metadata
+    from skein_gateway.oauth.metadata import ServerMetadata
 
 OPENAPI_PATH = "/openapi.json"
 # It changes with the release, and with the issuer's address.
@@ -25,7 +25,7 @@ _CACHED = "public, max-age=300"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class EncodedDocument:
     """The document's bytes."""
 
     plain: bytes
@@ -35,25 +35,25 @@ class Written:
 
 # Asked for when auth does not answer, it names no issuer.
 @functools.lru_cache(maxsize=4)
-def written(issuer: str) -> Written:
+def encoded_document(issuer: str) -> EncodedDocument:
     """Return the document for an issuer."""
     plain = json.dumps(document(issuer), ensure_ascii=False, separators=(",", ":")).encode()
     # Weak, since it stands for both forms.
     etag = f'W/"{hashlib.sha256(plain).hexdigest()[:32]}"'
-    return Written(plain, gzip.compress(plain, mtime=0), etag)
+    return EncodedDocument(plain, gzip.compress(plain, mtime=0), etag)
 
 
-class Describing:
+class OpenApiHandler:
     """The handler of the document."""
 
-    def __init__(self, metadata: Metadata | None) -> None:
+    def __init__(self, metadata: ServerMetadata | None) -> None:
         """Ask auth who issues tokens, if it is there to be asked."""
         self._metadata = metadata
 
     async def show(self, request: Request) -> Response:
         """Return the document, or nothing when the reader has it."""
         issuer = "" if self._metadata is None else await self._metadata.issuer_if_known()
-        found = await asyncio.to_thread(written, issuer)
+        found = await asyncio.to_thread(encoded_document, issuer)
         headers = {"etag": found.etag, "cache-control": _CACHED, "vary": "accept-encoding"}
         known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
         if found.etag in known or "*" in known:

@@ -16,7 +16,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.identity.permissions import PUBLIC_SERVICES
-from skein_kit.rpc.interceptors import passed
+from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -58,7 +58,7 @@ class PublicMethod:
     streams: bool
 
 
-def _public() -> dict[str, PublicMethod]:
+def _public_methods() -> dict[str, PublicMethod]:
     owners = {**PUBLIC_SERVICES, GATEWAY_SERVICE: "gateway"}
     found: dict[str, PublicMethod] = {}
     for module in _CONTRACT:
@@ -82,7 +82,7 @@ def _public() -> dict[str, PublicMethod]:
 
 
 # Every method of the public port, by path.
-PUBLIC_METHODS = _public()
+PUBLIC_METHODS = _public_methods()
 
 
 def forwarder(host: Host, method: PublicMethod) -> Handler:
@@ -93,7 +93,7 @@ def forwarder(host: Host, method: PublicMethod) -> Handler:
         try:
             response: bytes = await call_service(request)
         except aio.AioRpcError as error:
-            raise passed(error, service=method.service) from None
+            raise translate_upstream(error, service=method.service) from None
         return response
 
     return answer
@@ -109,6 +109,6 @@ def stream_forwarder(host: Host, method: PublicMethod) -> Messages:
                 async for message in messages:
                     yield message
         except aio.AioRpcError as error:
-            raise passed(error, service=method.service) from None
+            raise translate_upstream(error, service=method.service) from None
 
     return answer

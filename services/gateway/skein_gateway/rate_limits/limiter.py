@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from prometheus_client import Counter
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_kit.calls.call import Call, working_for
+from skein_kit.calls.call import Call, as_current_call
 from skein_kit.errors import RateLimited
 from skein_kit.identity.permissions import OPERATOR, SYSTEM
 from skein_kit.telemetry import logs
@@ -42,7 +42,7 @@ DECISIONS = Counter(
 )
 _ALLOWED, _REFUSED, _UNANSWERED = (DECISIONS.labels(each) for each in ("allowed", "refused", "unanswered"))
 # Purses, of tenants and of callers, that a gateway remembers.
-MAX_PURSES = 20_000
+MAX_BUCKETS = 20_000
 # A question takes no longer; after that everybody is let through for as long.
 ANSWER_SECONDS = 1.0
 # An allowance that is exhausted is not asked more often.
@@ -68,7 +68,7 @@ log = logs.get("gateway")
 
 
 @dataclass(kw_only=True, slots=True)
-class Purse:
+class LeasedBucket:
     """What is left of the leases of one allowance. All times are the event loop's."""
 
     left: int = 0
@@ -135,15 +135,15 @@ class Purse:
         self.rate, self.lapse_time = rate, lapse_time
 
 
-class Limiter:
+class RateLimiter:
     """Lets calls through as long as their tenant's and their caller's allowances last."""
 
-    def __init__(self, ask: Ask, *, max_purses: int = MAX_PURSES) -> None:
+    def __init__(self, ask: Ask, *, max_purses: int = MAX_BUCKETS) -> None:
         """Use `ask` to lease in the name of the call at hand."""
         self._ask = ask
         self._max_purses = max_purses
         # By tenant and principal; that of a tenant has no principal.
-        self._purses: OrderedDict[tuple[UUID | None, str], Purse] = OrderedDict()
+        self._purses: OrderedDict[tuple[UUID | None, str], LeasedBucket] = OrderedDict()
         # One question at a time for each caller, and the calls that wait for it.
         self._questions: dict[tuple[UUID | None, str], asyncio.Task[None]] = {}
         self._waiting: dict[tuple[UUID | None, str], int] = {}
@@ -191,7 +191,7 @@ class Limiter:
         if any(purse.wants_ahead(at) for purse in purses):
             self._question(call, caller)
 
-    def _purses_of(self, caller: Caller) -> list[Purse]:
+    def _purses_of(self, caller: Caller) -> list[LeasedBucket]:
         """Return the purse of the caller and, in a tenant, before it that of the tenant."""
         keys = [(caller.tenant_id, caller.principal)]
         if caller.tenant_id is not None:
@@ -200,7 +200,7 @@ class Limiter:
         for key in keys:
             purse = self._purses.get(key)
             if purse is None:
-                purse = self._purses[key] = Purse()
+                purse = self._purses[key] = LeasedBucket()
             self._purses.move_to_end(key)
             found.append(purse)
         while len(self._purses) > self._max_purses:
@@ -233,7 +233,7 @@ class Limiter:
         call = Call(path=_PATH, metadata={}, deadline=at + ANSWER_SECONDS, peer="gateway")
         call.token = token
         try:
-            with working_for(call):
+            with as_current_call(call):
                 async with asyncio.timeout_at(call.deadline):
                     answer = await self._ask(request)
         except Exception as error:  # noqa: BLE001 - whatever it is: tenancy does not answer.
@@ -244,7 +244,7 @@ class Limiter:
             return
         self._put(purses, answer, loop.time())
 
-    def _put(self, purses: list[Purse], answer: pb.LeaseRequestsResponse, at: float) -> None:
+    def _put(self, purses: list[LeasedBucket], answer: pb.LeaseRequestsResponse, at: float) -> None:
         counts = [answer.tenant_count, answer.caller_count][-len(purses) :]
         rates = [answer.tenant_rate, answer.caller_rate][-len(purses) :]
         lapse_time = at + answer.lifetime.ToTimedelta().total_seconds()

@@ -14,10 +14,10 @@ from prometheus_client import Counter
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein_gateway.errors import RecallIncomplete, RecallLate
+from skein_gateway.errors import RecallIncomplete, RecallTimedOut
 from skein_kit.errors import PermissionMissing
-from skein_kit.identity.permissions import RULES
-from skein_kit.rpc.interceptors import passed
+from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Sequence
@@ -48,14 +48,14 @@ _FAULTS = frozenset(
 )
 # What whoever asks these arms must be allowed to call.
 _RULES = {
-    pb.ARM_BLOCKS: RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
-    pb.ARM_PROFILE: RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
+    pb.ARM_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
+    pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
 }
 _SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked(Generic[Response]):
+class TimedResponse(Generic[Response]):
     """What a call came to: a response, or the fault that stands in its place."""
 
     seconds: float
@@ -64,7 +64,7 @@ class Asked(Generic[Response]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class ArmOutcome:
     """What became of one arm."""
 
     arm: pb.Arm
@@ -77,12 +77,12 @@ class Outcome:
     fault: aio.AioRpcError | None = None
 
     @classmethod
-    def skipped(cls, arm: pb.Arm) -> Outcome:
+    def skipped(cls, arm: pb.Arm) -> ArmOutcome:
         """Say that there was nothing to ask."""
         return cls(arm=arm, state=pb.ARM_STATE_SKIPPED)
 
     @classmethod
-    def failed(cls, arm: pb.Arm, asked: Asked[Any]) -> Outcome:
+    def failed(cls, arm: pb.Arm, asked: TimedResponse[Any]) -> ArmOutcome:
         """Say that there is a fault instead of an answer."""
         late = asked.fault is not None and asked.fault.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         state = pb.ARM_STATE_TIMED_OUT if late else pb.ARM_STATE_UNAVAILABLE
@@ -109,10 +109,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class ArmResult:
     """What one call brought: what became of its arms, and what they found."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ArmOutcome, ...]
     # Best first.
     hits: Sequence[recall_pb2.Hit] = ()
     # Of the recall service alone.
@@ -122,7 +122,7 @@ class Part:
     recent: Sequence[session_pb2.Message] = ()
 
 
-def wanted(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
+def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
     """Return the arms to ask, in the order of their numbers. Raises PermissionMissing for one that the caller names.
 
     Those that nobody names are asked where there is somebody to ask about, and the caller may.
@@ -133,7 +133,7 @@ def wanted(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
                 _RULES[arm].check(caller)
         return sorted(request.arms)
     arms: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
-    if request.query and agent_of(request.filter) and has_room_for_blocks(request) and _may(caller, pb.ARM_BLOCKS):
+    if request.query and agent_of(request.filter) and filter_allows_blocks(request) and _may(caller, pb.ARM_BLOCKS):
         arms.append(pb.ARM_BLOCKS)
     if subject_of(request.filter) and _may(caller, pb.ARM_PROFILE):
         arms.append(pb.ARM_PROFILE)
@@ -162,19 +162,19 @@ def subject_of(condition: memory_pb2.MemoryFilter) -> str:
 _OF_BLOCKS = frozenset({"agent_id", "subject_id", "visible_to", "start_time", "end_time"})
 
 
-def has_room_for_blocks(request: pb.RecallRequest) -> bool:
+def filter_allows_blocks(request: pb.RecallRequest) -> bool:
     """Say whether a block, which has neither a type nor a vector, can pass what is asked."""
     if request.min_similarity or request.mode == recall_pb2.SEARCH_MODE_SEMANTIC:
         return False
     return all(field.name in _OF_BLOCKS for field, _ in request.filter.ListFields())
 
 
-def budget(remaining: float, longest: float) -> float:
+def arm_timeout_seconds(remaining: float, longest: float) -> float:
     """Return the seconds that an arm gets of what the caller has left."""
     return min(longest, remaining - min(_MARGIN_SECONDS, remaining * _MARGIN_SHARE))
 
 
-async def asked(calling: Awaitable[Response]) -> Asked[Response]:
+async def call_arm(calling: Awaitable[Response]) -> TimedResponse[Response]:
     """Await an arm's call. A fault that other arms can make up for stands in for the answer; others are raised."""
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -183,11 +183,11 @@ async def asked(calling: Awaitable[Response]) -> Asked[Response]:
     except aio.AioRpcError as error:
         if error.code() not in _FAULTS:
             raise
-        return Asked(seconds=loop.time() - started, fault=error)
-    return Asked(seconds=loop.time() - started, response=response)
+        return TimedResponse(seconds=loop.time() - started, fault=error)
+    return TimedResponse(seconds=loop.time() - started, response=response)
 
 
-async def at_once(*callings: Coroutine[Any, Any, Response]) -> list[Response]:
+async def gather_or_cancel(*callings: Coroutine[Any, Any, Response]) -> list[Response]:
     """Await all; the first one that raises cancels the others. One by itself is awaited where it is."""
     if len(callings) == 1:
         return [await callings[0]]
@@ -199,7 +199,7 @@ async def at_once(*callings: Coroutine[Any, Any, Response]) -> list[Response]:
     return [task.result() for task in tasks]
 
 
-def must_do(outcomes: Sequence[Outcome], on_partial: pb.OnPartial) -> None:
+def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPartial) -> None:
     """Refuse when no arm answered, with the first one's fault, or when one is missing and the caller wants them all."""
     missing = [outcome for outcome in outcomes if outcome.is_missing]
     if not missing:
@@ -207,12 +207,12 @@ def must_do(outcomes: Sequence[Outcome], on_partial: pb.OnPartial) -> None:
     if on_partial == pb.ON_PARTIAL_FAIL:
         names = ", ".join(name_of(outcome.arm) for outcome in missing)
         if all(outcome.state == pb.ARM_STATE_TIMED_OUT for outcome in missing):
-            raise RecallLate(arms=names)
+            raise RecallTimedOut(arms=names)
         raise RecallIncomplete(arms=names)
     if all(outcome.is_missing or outcome.state == pb.ARM_STATE_SKIPPED for outcome in outcomes):
         first = missing[0]
         if first.fault is not None:
-            raise passed(first.fault, service=_SERVICES.get(first.arm, "recall"))
+            raise translate_upstream(first.fault, service=_SERVICES.get(first.arm, "recall"))
 
 
 def name_of(arm: pb.Arm) -> str:
@@ -220,7 +220,7 @@ def name_of(arm: pb.Arm) -> str:
     return pb.Arm.Name(arm).removeprefix("ARM_").lower()
 
 
-def count(outcomes: Sequence[Outcome]) -> None:
+def record_arm_metrics(outcomes: Sequence[ArmOutcome]) -> None:
     """Count what became of arms, for whoever watches the cluster."""
     for outcome in outcomes:
         _counter(outcome.arm, outcome.state).inc()

@@ -16,22 +16,22 @@ from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.recall.arms import (
-    Asked,
-    Outcome,
-    Part,
+    ArmOutcome,
+    ArmResult,
+    TimedResponse,
     agent_of,
-    asked,
-    at_once,
-    budget,
-    count,
-    has_room_for_blocks,
-    must_do,
+    arm_timeout_seconds,
+    call_arm,
+    enforce_partial_policy,
+    filter_allows_blocks,
+    gather_or_cancel,
+    record_arm_metrics,
+    select_arms,
     subject_of,
-    wanted,
 )
 from skein_gateway.recall.text_match import ranked, terms_of
-from skein_kit.rpc.pagination import fitting
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.rpc.pagination import fit_items
+from skein_kit.rpc.well_known_types import read_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -46,18 +46,18 @@ DEFAULT_LIMIT = 10
 # As many as one agent can have about one person and about nobody together.
 MOST_BLOCKS = 200
 # More text than this is looked through in a thread, so that nobody else waits for it.
-AT_ONCE_CHARACTERS = 100_000
+MAX_INLINE_CHARACTERS = 100_000
 _KINDS = {pb.ARM_MEMORIES: recall_pb2.ITEM_KIND_MEMORY, pb.ARM_MESSAGES: recall_pb2.ITEM_KIND_MESSAGE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recalled:
+class RecallResult:
     """What the arms found, each by itself."""
 
-    parts: Sequence[Part]
+    parts: Sequence[ArmResult]
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[ArmOutcome]:
         """Return what became of each arm."""
         return [outcome for part in self.parts for outcome in part.outcomes]
 
@@ -73,7 +73,7 @@ class Recalled:
         if len(found) > 1:
             hits = list(merge(*found, key=lambda hit: (-hit.score, hit.item_id)))
         if len(found) > 1 or profile is not None:
-            hits = fitting(hits[:limit], beside=0 if profile is None else profile.ByteSize())
+            hits = fit_items(hits[:limit], beside=0 if profile is None else profile.ByteSize())
         index = next((part.response for part in self.parts if part.response is not None), None)
         outcomes = self.outcomes
         return pb.RecallResponse(
@@ -111,31 +111,31 @@ class Recalling:
         A refusal that is the caller's fault fails the call and cancels the other arms, as cancelling the call does.
         """
         recalled = await self.ask(caller, request, self.seconds(remaining))
-        must_do(recalled.outcomes, request.on_partial)
+        enforce_partial_policy(recalled.outcomes, request.on_partial)
         return recalled.answer(request.limit or DEFAULT_LIMIT)
 
     def seconds(self, remaining: float) -> float:
         """Return the seconds that each arm gets of those that the caller has left."""
-        return budget(remaining, self._arm_seconds)
+        return arm_timeout_seconds(remaining, self._arm_seconds)
 
     async def ask(
         self,
         caller: Caller,
         request: pb.RecallRequest,
         seconds: float,
-        *others: Callable[[float], Coroutine[Any, Any, Part]],
-    ) -> Recalled:
+        *others: Callable[[float], Coroutine[Any, Any, ArmResult]],
+    ) -> RecallResult:
         """Ask the arms that are wanted and `others`, at once and each for so many seconds at most.
 
         What did not answer is among the outcomes.
         """
-        arms = wanted(request, caller)
+        arms = select_arms(request, caller)
         of_index = [arm for arm in arms if arm in _KINDS]
         callings = [self._index(of_index, request, seconds)] if of_index else []
         callings += [other(seconds) for other in others]
-        skipped = list[Part]()
+        skipped = list[ArmResult]()
         for arm, can_be_asked, ask in (
-            (pb.ARM_BLOCKS, bool(request.query) and has_room_for_blocks(request), self._core_memory),
+            (pb.ARM_BLOCKS, bool(request.query) and filter_allows_blocks(request), self._core_memory),
             (pb.ARM_PROFILE, bool(subject_of(request.filter)), self._profile),
         ):
             if arm not in arms:
@@ -143,13 +143,13 @@ class Recalling:
             if can_be_asked:
                 callings.append(ask(request, seconds))
             else:
-                skipped.append(Part(outcomes=(Outcome.skipped(arm),)))
-        parts = await at_once(*callings) if callings else []
-        recalled = Recalled(parts=sorted([*parts, *skipped], key=lambda part: part.outcomes[0].arm))
-        count(recalled.outcomes)
+                skipped.append(ArmResult(outcomes=(ArmOutcome.skipped(arm),)))
+        parts = await gather_or_cancel(*callings) if callings else []
+        recalled = RecallResult(parts=sorted([*parts, *skipped], key=lambda part: part.outcomes[0].arm))
+        record_arm_metrics(recalled.outcomes)
         return recalled
 
-    async def _index(self, arms: Sequence[pb.Arm], request: pb.RecallRequest, seconds: float) -> Part:
+    async def _index(self, arms: Sequence[pb.Arm], request: pb.RecallRequest, seconds: float) -> ArmResult:
         """Ask for memories and messages: one question and one order, because that is twice as fast as two."""
         part = recall_pb2.RecallRequest(
             query=request.query,
@@ -163,33 +163,34 @@ class Recalling:
             fusion=request.fusion,
             mode=request.mode,
         )
-        return of_index(arms, await asked(self._recall.Recall(part, timeout=seconds)))
+        return of_index(arms, await call_arm(self._recall.Recall(part, timeout=seconds)))
 
-    async def _core_memory(self, request: pb.RecallRequest, seconds: float) -> Part:
+    async def _core_memory(self, request: pb.RecallRequest, seconds: float) -> ArmResult:
         """Ask for the blocks that the context sees, and look for the query's words in them."""
         start, end = (
-            moment(request.filter, name, within="filter.", may_be_infinite=True) for name in ("start_time", "end_time")
+            read_time(request.filter, name, within="filter.", may_be_infinite=True)
+            for name in ("start_time", "end_time")
         )
         agent_id, subject_id = agent_of(request.filter), subject_of(request.filter)
-        found: Asked[blocks_pb2.ListAgentBlocksResponse] | Asked[blocks_pb2.ListBlocksResponse]
+        found: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
         if agent_id:
             of_agent = blocks_pb2.ListAgentBlocksRequest(
                 agent_id=agent_id, subject_id=subject_id, page_size=MOST_BLOCKS, hide_other_subjects=True
             )
-            found = await asked(self._blocks.ListAgentBlocks(of_agent, timeout=seconds))
+            found = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=seconds))
         else:
             of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MOST_BLOCKS)
-            found = await asked(self._blocks.ListBlocks(of_all, timeout=seconds))
+            found = await call_arm(self._blocks.ListBlocks(of_all, timeout=seconds))
         if found.response is None:
-            return Part(outcomes=(Outcome.failed(pb.ARM_BLOCKS, found),))
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, found),))
         blocks = [block for block in found.response.blocks if block.subject_id in {"", subject_id}]
         passing = [block for block in blocks if _is_between(block, start, end)]
         limit = request.limit or DEFAULT_LIMIT
-        if sum(len(block.value) for block in passing) > AT_ONCE_CHARACTERS:
+        if sum(len(block.value) for block in passing) > MAX_INLINE_CHARACTERS:
             hits = await asyncio.to_thread(of_blocks, passing, request.query, limit)
         else:
             hits = of_blocks(passing, request.query, limit)
-        outcome = Outcome(
+        outcome = ArmOutcome(
             arm=pb.ARM_BLOCKS,
             state=pb.ARM_STATE_OK,
             seconds=found.seconds,
@@ -197,38 +198,38 @@ class Recalling:
             filter_emptied=bool(blocks) and not passing,
             filter_truncated=bool(found.response.next_page_token),
         )
-        return Part(outcomes=(outcome,), hits=hits)
+        return ArmResult(outcomes=(outcome,), hits=hits)
 
-    async def _profile(self, request: pb.RecallRequest, seconds: float) -> Part:
+    async def _profile(self, request: pb.RecallRequest, seconds: float) -> ArmResult:
         """Ask who the person is that the filter names. Not everybody who is spoken of has a profile."""
         of_subject = subjects_pb2.GetSubjectRequest(subject_id=subject_of(request.filter))
         try:
-            found = await asked(self._tenancy.GetSubject(of_subject, timeout=seconds))
+            found = await call_arm(self._tenancy.GetSubject(of_subject, timeout=seconds))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            return Part(outcomes=(Outcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),))
+            return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),))
         if found.response is None:
-            return Part(outcomes=(Outcome.failed(pb.ARM_PROFILE, found),))
-        outcome = Outcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK, seconds=found.seconds)
-        return Part(outcomes=(outcome,), profile=found.response.subject)
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PROFILE, found),))
+        outcome = ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK, seconds=found.seconds)
+        return ArmResult(outcomes=(outcome,), profile=found.response.subject)
 
 
-def of_index(arms: Sequence[pb.Arm], found: Asked[recall_pb2.RecallResponse]) -> Part:
+def of_index(arms: Sequence[pb.Arm], found: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
     """Return what became of the arms that the recall service was asked for with one call."""
     response = found.response
     if response is None:
-        return Part(outcomes=tuple(Outcome.failed(arm, found) for arm in arms))
+        return ArmResult(outcomes=tuple(ArmOutcome.failed(arm, found) for arm in arms))
     hits = response.hits
     kinds = [hit.kind for hit in hits]
     # Without a vector to compare with, no hit says whether it has one.
     compared = bool(response.model) and not response.dense_unavailable
     unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if compared else []
 
-    def outcome(arm: pb.Arm) -> Outcome:
+    def outcome(arm: pb.Arm) -> ArmOutcome:
         found_count, without = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
         by_words = response.dense_unavailable or 0 < found_count == without
-        return Outcome(
+        return ArmOutcome(
             arm=arm,
             state=pb.ARM_STATE_LEXICAL_ONLY if by_words else pb.ARM_STATE_OK,
             seconds=found.seconds,
@@ -238,7 +239,7 @@ def of_index(arms: Sequence[pb.Arm], found: Asked[recall_pb2.RecallResponse]) ->
             filter_truncated=response.filter_truncated,
         )
 
-    return Part(outcomes=tuple(outcome(arm) for arm in arms), hits=hits, response=response)
+    return ArmResult(outcomes=tuple(outcome(arm) for arm in arms), hits=hits, response=response)
 
 
 def of_blocks(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> list[recall_pb2.Hit]:

@@ -60,7 +60,7 @@ def counts_of(text: str, terms: frozenset[str]) -> Counter[str]:
     return Counter(found for word in _WORD.findall(text.casefold()) if (found := stem(word)) in terms)
 
 
-def share(terms: frozenset[str], counts: Counter[str]) -> float:
+def term_coverage(terms: frozenset[str], counts: Counter[str]) -> float:
     """Return how much of a query a text says, 0 to 1: BM25 as a share of what no text could pass.
 
     Every term is worth the same, for a handful of texts does not tell which words are rare, and long texts are not
@@ -158,6 +158,6 @@ def ranked(texts: Iterable[tuple[str, str]], terms: frozenset[str], limit: int) 
     for text_id, text in texts:
         counts = counts_of(text, terms)
         if counts:
-            found.append((text_id, share(terms, counts), len(counts)))
+            found.append((text_id, term_coverage(terms, counts), len(counts)))
     found.sort(key=lambda entry: (-entry[1], entry[0]))
     return found[:limit]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_kit.identity.permissions import RULES
+from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from skein.session.v1 import session_pb2_grpc
     from skein_kit.identity.identity_token import Caller
 
-_APPEND = RULES["/skein.session.v1.SessionService/AppendMessages"]
-_CREATE = RULES["/skein.memory.v1.MemoryService/BatchCreateMemories"]
+_APPEND = ACCESS_RULES["/skein.session.v1.SessionService/AppendMessages"]
+_CREATE = ACCESS_RULES["/skein.memory.v1.MemoryService/BatchCreateMemories"]
 
 
 def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesRequest | None:
@@ -30,7 +30,7 @@ def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesReq
         create_session=True,
         request_id=_part(request.request_id, "messages"),
     )
-    fields.fit(part, MAX_MESSAGE_BYTES)
+    fields.drop_duplicates_to_fit(part, MAX_MESSAGE_BYTES)
     return part
 
 
@@ -43,7 +43,7 @@ def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemorie
     )
     for memory in part.memories:
         memory.session_id = memory.session_id or request.session_id
-    fields.fit(part, MAX_MESSAGE_BYTES)
+    fields.drop_duplicates_to_fit(part, MAX_MESSAGE_BYTES)
     return part
 
 
@@ -74,7 +74,7 @@ class Remembering:
             memories=created.memories,
             pending_embedding_count=appended.pending_embedding_count + created.pending_embedding_count,
         )
-        fields.fit(answer, MAX_MESSAGE_BYTES)
+        fields.drop_duplicates_to_fit(answer, MAX_MESSAGE_BYTES)
         return answer
 
     async def _append(self, request: session_pb2.AppendMessagesRequest | None) -> session_pb2.AppendMessagesResponse:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from skein.memory.v1 import access_log_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.ids import first_id, now
+from skein_kit.ids import min_id_at, now
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.pagination import fitting, page_size, write_token
-from skein_kit.rpc.well_known_types import moment, time
-from skein_memory.access_log.store import AccessQuestion
-from skein_memory.page_token import place_of
+from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_memory.access_log.store import AccessLogFilter
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
@@ -28,22 +28,22 @@ class AccessLogRpcs(Rpcs):
     """Reading who read, wrote and searched."""
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         rows = await self._parts.access_log.list_accesses(tenant_id, _question(request, tenant_id), count=size + 1)
-        page = fitting(_entry(row) for row in rows[:size])
+        page = fit_items(_entry(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListAccessLogResponse(
             accesses=page, next_page_token=write_token([page[-1].access_id], tenant_id, request) if more else ""
         )
 
 
-def _question(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessQuestion:
-    start, end = moment(request, "start_time"), moment(request, "end_time")
-    after = place_of(request, tenant_id)
+def _question(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:
+    start, end = read_time(request, "start_time"), read_time(request, "end_time")
+    after = read_id_cursor(request, tenant_id)
     operation = pb.AccessOperation.Name(request.operation).removeprefix(_PREFIX).lower()
-    return AccessQuestion(
-        from_id=UUID(int=0) if start is None else first_id(start),
-        before_id=after or first_id(end or now() + _AHEAD),
+    return AccessLogFilter(
+        from_id=UUID(int=0) if start is None else min_id_at(start),
+        before_id=after or min_id_at(end or now() + _AHEAD),
         memory_id=UUID(request.memory_id) if request.memory_id else None,
         session_id=request.session_id or None,
         agent_id=request.agent_id or None,
@@ -71,6 +71,6 @@ def _entry(row: asyncpg.Record) -> pb.AccessLogEntry:
         error_reason=row["error_reason"] or "",
         client_address=row["client_address"] or "",
         call_request_id=row["request_id"],
-        create_time=time(row["create_time"]),
+        create_time=to_timestamp(row["create_time"]),
         **fields(request_data=row["request_data"]),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AccessQuestion:
+class AccessLogFilter:
     """Which accesses are asked for; None does not restrict."""
 
     from_id: UUID
@@ -33,7 +33,7 @@ class AccessQuestion:
 class AccessLogStore(Store):
     """Reads the access log."""
 
-    async def list_accesses(self, tenant_id: UUID, question: AccessQuestion, *, count: int) -> list[asyncpg.Record]:
+    async def list_accesses(self, tenant_id: UUID, question: AccessLogFilter, *, count: int) -> list[asyncpg.Record]:
         """Read up to `count` accesses, newest first."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(question))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from skein_memory.storable_text import must_be_storable
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
     from skein.memory.v1 import curation_pb2 as pb
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_CONFIDENCE = 0.9
 # Aliases of an alias that follow it in one call.
@@ -50,12 +50,12 @@ class AliasDraft:
     note: str | None
     archive: bool
     # None: it is said now.
-    times: RowTimes | None = None
+    times: ImportTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.ResolveEntityRequest, times: RowTimes | None = None) -> Self:
+    def of(cls, request: pb.ResolveEntityRequest, times: ImportTimes | None = None) -> Self:
         """Read a caller's message."""
-        must_be_storable([("note", request.note)], [])
+        check_storable([("note", request.note)], [])
         return cls(
             alias_name=request.alias_memory_id,
             canonical_name=request.canonical_memory_id,

@@ -9,13 +9,13 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit.database.transactions import refusing
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_memory.aliases.model import MOST_MOVED, Alias
 from skein_memory.curation import model as curation
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.events.writer import Former
+from skein_memory.events.writer import Revision
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.aliases.model import AliasDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -43,7 +43,7 @@ class AliasStore(Store):
     async def resolve_entity(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         draft: AliasDraft,
         respond: Callable[[Alias, int], Response],
         *,
@@ -69,15 +69,17 @@ class AliasStore(Store):
                 raise AliasCycle
             followers = await _followers(tx, tenant_id, alias_id)
             before = known.get(alias_id)
-            last = 0 if before else await writer.last_kept(tx, tenant_id, _KIND, str(alias_id))
+            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
             after = draft.after(before, last, alias_id, root, at=at, by=by)
             changes = [(before, after), *((one, one.moved(root, at=at, by=by)) for one in followers)]
-            await writer.keep(tx, tenant_id, [former(was, at) for was, _ in changes if was is not None])
-            with refusing(_GONE):
+            await writer.insert_revisions(
+                tx, tenant_id, [revision_of(was, at) for was, _ in changes if was is not None]
+            )
+            with translate_constraint_errors(_GONE):
                 for _, alias in changes:
                     await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
             told = [_event("memory_entity_resolved", alias) for _, alias in changes]
-            await writer.record(tx, tenant_id, told, at=at, by=by)
+            await writer.insert_events(tx, tenant_id, told, at=at, by=by)
             if draft.archive:
                 await _archive(tx, tenant_id, alias_id, at=at, by=by)
             response = respond(after, len(followers))
@@ -112,26 +114,26 @@ class AliasStore(Store):
         return found[:count]
 
     async def remove_alias(
-        self, tenant_id: UUID, once: Once, name: str, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, once: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
     ) -> None:
         """Let a memory stand for itself again, once for each request. Raises AliasNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-            found = await names.read(tx, QUERIES["find_memories"], tenant_id, [name])
+            found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
             known = await _aliases(tx, tenant_id, [row["memory_id"] for row in found.values()])
             if not known:
                 raise AliasNotFound
             (alias,) = known.values()
-            await writer.keep(tx, tenant_id, [former(alias, at)])
+            await writer.insert_revisions(tx, tenant_id, [revision_of(alias, at)])
             await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=alias.alias_memory_id)
-            await writer.record(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
 
 
 async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
     wanted = [draft.alias_name, draft.canonical_name]
-    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
     if not found.keys() >= set(wanted):
         raise MemoryNotFound
     return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
@@ -166,7 +168,7 @@ async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at
 
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-    found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
     if name not in found:
         raise MemoryNotFound
     memory_id: UUID = found[name]["memory_id"]
@@ -176,20 +178,20 @@ async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetim
 
 
 async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
-    before = (await entries.locked_all(tx, tenant_id, [memory_id]))[memory_id]
-    after = curation.archived(before, at=at, by=by)
+    before = (await entries.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
+    after = curation.archive(before, at=at, by=by)
     if after is not before:
-        await entries.replace(tx, tenant_id, before, after, at=at, event="memory_archived")
+        await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
 
 
-def former(before: Alias, until: datetime) -> Former:
+def revision_of(before: Alias, until: datetime) -> Revision:
     """Return what is kept of it when it changes or goes."""
     said = {
         "canonical_memory_id": str(before.canonical_memory_id),
         "confidence": before.confidence,
         "note": before.note,
     }
-    return Former(
+    return Revision(
         kind=_KIND,
         item_id=str(before.alias_memory_id),
         revision=before.revision,

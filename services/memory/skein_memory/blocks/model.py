@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import json_of
+from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
-from skein_memory.storable_text import must_be_storable
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from skein.memory.v1 import blocks_pb2 as pb
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
 # Blocks of one agent about one person, or about nobody.
-MOST_OF_AN_AGENT = 100
+MAX_BLOCKS_PER_AGENT = 100
 _TEXTS = ("label", "value", "description", "template_name", "subject_id")
 
 
@@ -51,7 +51,7 @@ class BlockDraft:
             is_template=block.is_template,
             template_name=block.template_name or None,
             subject_id=block.subject_id,
-            metadata=json_of(block, "metadata"),
+            metadata=json_text(block, "metadata"),
         ).checked()
 
     def saying(self, value: str) -> Self:
@@ -60,7 +60,7 @@ class BlockDraft:
 
     def checked(self) -> Self:
         """Return it if it obeys the rules."""
-        must_be_storable([(name, getattr(self, name)) for name in _TEXTS], [("metadata", self.metadata)])
+        check_storable([(name, getattr(self, name)) for name in _TEXTS], [("metadata", self.metadata)])
         if not self.label or self.label != self.label.strip() or not self.label.isprintable():
             raise FieldInvalid(
                 violations=[("label", "must have 1 to 50 characters, in one line, without spaces around")]
@@ -88,7 +88,7 @@ class Block:
     @classmethod
     def made(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
         """Return a new block, with an id of its own unless the caller chose one."""
-        must_be_storable([("block_id", block_id)], [])
+        check_storable([("block_id", block_id)], [])
         return cls(
             block_id=block_id or str(new_id(at)),
             draft=draft,
@@ -160,7 +160,7 @@ class Block:
         return exact.dumps({**said, **{name: _text(value) for name, value in record.items()}})
 
 
-def former(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
+def revision_of(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
     """Read what a block was from its history; an older version kept no update_time beside the record_time."""
     said = exact.loads(state)
     if said["metadata"] is not None:

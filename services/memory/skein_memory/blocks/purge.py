@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
 
 
-async def of_subject(
+async def list_blocks_of_subject(
     tx: Transaction, tenant_id: UUID, subject_id: str, *, after: str, count: int
 ) -> tuple[list[str], str | None]:
     """Return blocks that are about a person or were, in the order of their ids, and where to go on."""
@@ -36,7 +36,7 @@ async def of_subject(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ErasedBlocks:
+class BlockPurge:
     """Which blocks went, how many of them were not deleted before, and how many rows by table."""
 
     block_ids: list[str]
@@ -44,7 +44,7 @@ class ErasedBlocks:
     counts: Mapping[str, int]
 
 
-async def erase(
+async def purge_blocks(
     tx: Transaction,
     tenant_id: UUID,
     subject_id: str | None,
@@ -53,7 +53,7 @@ async def erase(
     *,
     at: datetime,
     by: str,
-) -> ErasedBlocks:
+) -> BlockPurge:
     """Remove those of some blocks that are about a person, and of the others what they said while they were.
 
     Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
@@ -81,8 +81,8 @@ async def erase(
         gone = {"tenant_id": tenant_id, "block_ids": own}
         removed["memory.block_agents"] = await tx.execute(QUERIES["erase_block_agents"], **gone)
         removed["memory.blocks"] = await tx.execute(QUERIES["erase_blocks"], **gone)
-        await writer.record(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
-    return ErasedBlocks(
+        await writer.insert_events(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
+    return BlockPurge(
         block_ids=own,
         active_count=sum(row["is_active"] for row in about),
         counts={table: count for table, count in removed.items() if count},

@@ -10,18 +10,18 @@ from google.protobuf.message import Message
 from skein.memory.v1 import blocks_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import page_size, read_token, write_token
-from skein_kit.rpc.row_times import RowTimes
-from skein_kit.rpc.well_known_types import masked, merge_masked, time
+from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.row_times import ImportTimes
+from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block, BlockDraft
 from skein_memory.erasure.rpc import receipt_of
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
 from skein_memory.memories import convert as wire
-from skein_memory.memories.model import speaking_of
-from skein_memory.page_builder import Answer
+from skein_memory.memories.model import prefix_field_paths
+from skein_memory.page_builder import PageBuilder
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class BlockRpcs(Rpcs):
 
     async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
         who, at = caller(context), now()
-        with speaking_of("block"):
+        with prefix_field_paths("block"):
             block = Block.made(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
-            times = RowTimes.of(request.block, who, at, keep_times=request.keep_times)
+            times = ImportTimes.of(request.block, who, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
         created = await self._parts.blocks.create_block(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             lambda _template: block,
             lambda block: pb.CreateBlockResponse(block=wire.block(block)),
             agent_id=request.agent_id,
@@ -69,12 +69,12 @@ class BlockRpcs(Rpcs):
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
             said = _of_template(template, request)
-            with speaking_of("block"):
+            with prefix_field_paths("block"):
                 return Block.made(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
 
         created = await self._parts.blocks.create_block(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             make,
             lambda block: pb.CreateBlockFromTemplateResponse(block=wire.block(block)),
             agent_id=request.agent_id,
@@ -112,13 +112,13 @@ class BlockRpcs(Rpcs):
             raise FieldInvalid(violations=[("block.block_id", "must name the block")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        masked(request.update_mask, UPDATABLE)
+        updated_fields(request.update_mask, UPDATABLE)
 
         def change(block: Block) -> Block:
             block.must_be(request.block.revision)
             said = wire.block(block)
             merge_masked(request.update_mask, request.block, said)
-            with speaking_of("block"):
+            with prefix_field_paths("block"):
                 draft = BlockDraft.of(said)
             return block.revised(draft, at=at, by=who.principal)
 
@@ -149,7 +149,7 @@ class BlockRpcs(Rpcs):
         who, at = caller(context), now()
         done = await self._parts.erasing.purge_block(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             request.block_id,
             lambda receipt: pb.PurgeBlockResponse(receipt=receipt_of(receipt)),
             at=at,
@@ -160,25 +160,25 @@ class BlockRpcs(Rpcs):
 
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
         def value(before: str) -> str:
-            return block_text.appended(before, request.text)
+            return block_text.append(before, request.text)
 
         return await self._written(request, context, value, pb.AppendToBlockResponse)
 
     async def ReplaceInBlock(self, request: pb.ReplaceInBlockRequest, context: Context) -> pb.ReplaceInBlockResponse:
         def value(before: str) -> str:
-            return block_text.replaced(before, request.old_text, request.new_text)
+            return block_text.replace(before, request.old_text, request.new_text)
 
         return await self._written(request, context, value, pb.ReplaceInBlockResponse)
 
     async def InsertIntoBlock(self, request: pb.InsertIntoBlockRequest, context: Context) -> pb.InsertIntoBlockResponse:
         def value(before: str) -> str:
-            return block_text.inserted(before, request.text, request.line if request.HasField("line") else None)
+            return block_text.insert(before, request.text, request.line if request.HasField("line") else None)
 
         return await self._written(request, context, value, pb.InsertIntoBlockResponse)
 
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
         who, response = caller(context), pb.AttachBlockResponse()
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.blocks.attach_block(
             who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
@@ -186,19 +186,19 @@ class BlockRpcs(Rpcs):
 
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
         who, response = caller(context), pb.DetachBlockResponse()
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.blocks.detach_block(
             who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         agents = await self._parts.blocks.list_block_agents(
             tenant_id, request.block_id, after=_place(request, tenant_id), count=size + 1
         )
         page = [
-            pb.BlockAgent(agent_id=agent_id, attach_time=time(since), attached_by=by)
+            pb.BlockAgent(agent_id=agent_id, attach_time=to_timestamp(since), attached_by=by)
             for agent_id, since, by in agents[:size]
         ]
         more = len(agents) > size
@@ -224,7 +224,7 @@ class BlockRpcs(Rpcs):
             caller(context).tenant(), request.agent_id, request.subject_id, list(request.labels)
         )
         blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
-        text = block_text.rendered(blocks, request.variables)
+        text = block_text.render(blocks, request.variables)
         return pb.CompileBlocksResponse(
             text=text,
             character_count=len(text),
@@ -235,12 +235,12 @@ class BlockRpcs(Rpcs):
     async def ListBlockRevisions(
         self, request: pb.ListBlockRevisionsRequest, context: Context
     ) -> pb.ListBlockRevisionsResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         place = _place(request, tenant_id)
         if place and not (place.isdecimal() and len(place) <= _MAX_DIGITS):
             raise PageTokenInvalid
         before, more = int(place) if place else None, True
-        answer = Answer[pb.BlockRevision]()
+        answer = PageBuilder[pb.BlockRevision]()
         while more and len(answer.items) < size and not answer.is_full:
             count = answer.portion(size - len(answer.items))
             rows = await self._parts.blocks.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
@@ -260,7 +260,7 @@ class BlockRpcs(Rpcs):
 
         reverted = await self._parts.blocks.revert_block(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             request.block_id,
             request.to_revision,
             change,
@@ -305,7 +305,14 @@ class BlockRpcs(Rpcs):
             return response
 
         changed = await self._parts.blocks.change_block(
-            who.tenant(), Once.of(who, request), block_id, change, respond, at=at, by=who.principal, event=event
+            who.tenant(),
+            IdempotencyKey.of(who, request),
+            block_id,
+            change,
+            respond,
+            at=at,
+            by=who.principal,
+            event=event,
         )
         return kind.FromString(changed) if isinstance(changed, bytes) else changed
 
@@ -316,8 +323,8 @@ async def _page(
     read: Callable[[str, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
     """Read a page in portions that fit the answer; return it with the token of the next, empty after the last."""
-    size, after, more = page_size(request.page_size), _place(request, tenant_id), True
-    answer = Answer[pb.Block]()
+    size, after, more = resolve_page_size(request.page_size), _place(request, tenant_id), True
+    answer = PageBuilder[pb.Block]()
     while more and len(answer.items) < size and not answer.is_full:
         count = answer.portion(size - len(answer.items))
         blocks = await read(after, count + 1)
@@ -338,7 +345,7 @@ def _place(request: Message, tenant_id: UUID) -> str:
 
 
 def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
-    return pb.BlockRevision(block=wire.block(block), until_time=time(until), changed_by=by)
+    return pb.BlockRevision(block=wire.block(block), until_time=to_timestamp(until), changed_by=by)
 
 
 def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
@@ -357,7 +364,7 @@ def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) ->
         said.metadata.CopyFrom(given.metadata)
         said.metadata_json = given.metadata_json
     said.block_id = given.block_id
-    said.value = block_text.filled(template.draft.value, variables)
+    said.value = block_text.fill_template(template.draft.value, variables)
     said.read_only = given.read_only or template.draft.read_only
     said.is_template = False
     return said

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.database.transactions import refusing
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import AgentNotActive, MessageTooLarge
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_memory.blocks.model import MOST_OF_AN_AGENT, Block, BlockDraft, former
+from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT, Block, BlockDraft, revision_of
 from skein_memory.errors import (
     AgentBlocksFull,
     BlockExists,
@@ -22,10 +22,10 @@ from skein_memory.errors import (
 )
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.events.writer import Former
+from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
 from skein_memory.store_base import Store
-from skein_memory.transfer.model import same_json
+from skein_memory.transfer.model import is_same_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 Response = TypeVar("Response", bound=Message)
 
@@ -53,7 +53,7 @@ class BlockStore(Store):
     async def create_block(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         make: Callable[[Block | None], Block],
         respond: Callable[[Block], Response],
         *,
@@ -112,7 +112,7 @@ class BlockStore(Store):
     async def change_block(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         block_id: str,
         change: Callable[[Block], Block],
         respond: Callable[[Block], Response],
@@ -142,7 +142,7 @@ class BlockStore(Store):
     async def revert_block(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         block_id: str,
         to_revision: int,
         change: Callable[[Block, BlockDraft], Block],
@@ -183,7 +183,15 @@ class BlockStore(Store):
         return [(_former(row), row["until_time"], row["changed_by"]) for row in rows]
 
     async def attach_block(
-        self, tenant_id: UUID, once: Once, block_id: str, agent_id: str, response: Message, *, at: datetime, by: str
+        self,
+        tenant_id: UUID,
+        once: IdempotencyKey,
+        block_id: str,
+        agent_id: str,
+        response: Message,
+        *,
+        at: datetime,
+        by: str,
     ) -> None:
         """Give a block to an agent, once for each request, whose answer is `response`.
 
@@ -197,7 +205,15 @@ class BlockStore(Store):
             await attach(tx, tenant_id, block, agent_id, at=at, by=by)
 
     async def detach_block(
-        self, tenant_id: UUID, once: Once, block_id: str, agent_id: str, response: Message, *, at: datetime, by: str
+        self,
+        tenant_id: UUID,
+        once: IdempotencyKey,
+        block_id: str,
+        agent_id: str,
+        response: Message,
+        *,
+        at: datetime,
+        by: str,
     ) -> None:
         """Take a block from an agent, once for each request, whose answer is `response`. Raises BlockNotAttached."""
         async with self._database.tenant(tenant_id) as tx:
@@ -205,7 +221,7 @@ class BlockStore(Store):
                 return
             if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
                 raise BlockNotAttached
-            await writer.record(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
     async def detach_purged(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Take some blocks from agents that are being purged, and tell the log; return how many."""
@@ -213,7 +229,7 @@ class BlockStore(Store):
             rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_AT_ONCE)
             if rows:
                 events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
-                await writer.record(tx, tenant_id, events, at=at, by=by)
+                await writer.insert_events(tx, tenant_id, events, at=at, by=by)
         return len(rows)
 
     async def list_block_agents(
@@ -265,7 +281,7 @@ async def replace(
 ) -> None:
     """Store the next revision of a locked block, keep the one before, and tell the log. Raises BlockLabelTaken."""
     await _claim_place(tx, tenant_id, before, after)
-    was = Former(
+    was = Revision(
         kind="block",
         item_id=before.block_id,
         revision=before.revision,
@@ -275,11 +291,11 @@ async def replace(
         changed_by=by,
         subject_id=before.draft.subject_id or None,
     )
-    await writer.keep(tx, tenant_id, [was])
+    await writer.insert_revisions(tx, tenant_id, [was])
     columns = {name: value for name, value in _columns(after).items() if name not in _WRITTEN_ONCE}
     await tx.execute(QUERIES["update_block"], tenant_id=tenant_id, **columns)
     changed = [name for name, value in asdict(after.draft).items() if asdict(before.draft)[name] != value]
-    await writer.record(tx, tenant_id, [_event(event, after, changed)], at=at, by=by)
+    await writer.insert_events(tx, tenant_id, [_event(event, after, changed)], at=at, by=by)
 
 
 async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: Block) -> None:
@@ -291,7 +307,7 @@ async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: B
     await tx.execute(QUERIES["free_labels"], **named)
     if await tx.row(QUERIES["find_rival"], **named) is not None:
         raise BlockLabelTaken(label=after.draft.label)
-    with refusing({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
+    with translate_constraint_errors({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
         await tx.execute(QUERIES["rename_attachments"], **named)
 
 
@@ -304,9 +320,11 @@ async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
 
 async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
     """Store a new block and tell the log. Raises BlockExists."""
-    with refusing({"blocks_pkey": BlockExists}):
+    with translate_constraint_errors({"blocks_pkey": BlockExists}):
         await tx.execute(QUERIES["insert_block"], tenant_id=tenant_id, **_columns(block))
-    await writer.record(tx, tenant_id, [_event("block_created", block)], at=block.record_time, by=block.updated_by)
+    await writer.insert_events(
+        tx, tenant_id, [_event("block_created", block)], at=block.record_time, by=block.updated_by
+    )
 
 
 async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
@@ -328,8 +346,8 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
         return False
     if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
         raise AgentNotActive(agent_id=agent_id)
-    if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MOST_OF_AN_AGENT:
-        raise AgentBlocksFull(limit=MOST_OF_AN_AGENT)
+    if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MAX_BLOCKS_PER_AGENT:
+        raise AgentBlocksFull(limit=MAX_BLOCKS_PER_AGENT)
     await tx.execute(QUERIES["free_label"], tenant_id=tenant_id, label=block.draft.label, **place)
     attached = await tx.execute(
         QUERIES["attach_block"],
@@ -341,7 +359,7 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
     )
     if not attached:
         raise BlockLabelTaken(label=block.draft.label, agent_id=agent_id)
-    await writer.record(tx, tenant_id, [_of_agent("block_attached", block.block_id, agent_id)], at=at, by=by)
+    await writer.insert_events(tx, tenant_id, [_of_agent("block_attached", block.block_id, agent_id)], at=at, by=by)
     return True
 
 
@@ -359,7 +377,7 @@ async def _revisions(
 
 
 def _former(row: asyncpg.Record) -> Block:
-    return former(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
+    return revision_of(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
 
 
 def _columns(block: Block) -> dict[str, object]:
@@ -377,7 +395,7 @@ def _columns(block: Block) -> dict[str, object]:
 
 def same(one: Block, other: Block) -> bool:
     """Say whether two blocks say the same, however their JSON is written."""
-    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and same_json(
+    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and is_same_json(
         one.draft.metadata, other.draft.metadata
     )
 

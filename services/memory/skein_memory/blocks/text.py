@@ -20,12 +20,12 @@ _FRAME = re.compile(r"<(?=\s*/?\s*block\b)", re.IGNORECASE)
 _FIRST = {"system": 0, "persona": 1, "human": 2}
 
 
-def appended(value: str, text: str) -> str:
+def append(value: str, text: str) -> str:
     """Add text at the end, on a line of its own."""
     return f"{value}\n{text}" if value else text
 
 
-def replaced(value: str, old: str, new: str) -> str:
+def replace(value: str, old: str, new: str) -> str:
     """Replace the one occurrence of a text. Raises BlockTextNotUnique; places that overlap count each."""
     count = sum(1 for _ in re.finditer(f"(?={re.escape(old)})", value))
     if count != 1:
@@ -33,7 +33,7 @@ def replaced(value: str, old: str, new: str) -> str:
     return value.replace(old, new)
 
 
-def inserted(value: str, text: str, line: int | None) -> str:
+def insert(value: str, text: str, line: int | None) -> str:
     """Put text after a line: 0 before the first, None after the last. Raises BlockLineMissing."""
     lines = value.split("\n") if value else []
     if line is not None and line > len(lines):
@@ -47,7 +47,7 @@ def variables_of(value: str) -> list[str]:
     return list(dict.fromkeys(_VARIABLE.findall(value)))
 
 
-def filled(value: str, variables: Mapping[str, str]) -> str:
+def fill_template(value: str, variables: Mapping[str, str]) -> str:
     """Put values in place of a template's variables; what they say is not looked into. Raises BlockVariableMissing."""
     missing = [name for name in variables_of(value) if name not in variables]
     if missing:
@@ -60,12 +60,12 @@ def prompt_order(label: str) -> tuple[int, str]:
     return _FIRST.get(label, len(_FIRST)), label
 
 
-def rendered(blocks: Iterable[Block], variables: Mapping[str, str]) -> str:
+def render(blocks: Iterable[Block], variables: Mapping[str, str]) -> str:
     """Return blocks as one text for a prompt, in their order there. Raises BlockVariableMissing."""
     parts = []
     for block in sorted(blocks, key=lambda block: prompt_order(block.draft.label)):
         draft = block.draft
-        value = filled(draft.value, variables) if draft.is_template else draft.value
+        value = fill_template(draft.value, variables) if draft.is_template else draft.value
         attributes = [f"label={quoteattr(draft.label)}"]
         if draft.description:
             attributes.append(f"description={quoteattr(draft.description)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from skein_kit.cold_storage.files import Written
+from skein_kit.cold_storage.files import FileInfo
 from skein_kit.errors import ArchiveDamaged
 from skein_memory.cold_storage import rows
 from skein_memory.errors import ArchiveNotFound
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.cold_storage.files import Cold
+    from skein_kit.cold_storage.files import ColdFiles
     from skein_memory.store_base import Tables
 
 
-class Files(Store):
+class ArchiveReader(Store):
     """A store that reads what lies in archives."""
 
-    def __init__(self, tables: Tables, cold: Cold) -> None:
+    def __init__(self, tables: Tables, cold: ColdFiles) -> None:
         """Use what all stores share, and the files."""
         super().__init__(tables)
         self._cold = cold
@@ -38,9 +38,9 @@ class Files(Store):
             if archive is None:
                 raise ArchiveNotFound
             try:
-                written = Written(checksum=archive["checksum"], byte_count=archive["byte_count"])
+                written = FileInfo(checksum=archive["checksum"], byte_count=archive["byte_count"])
                 lines = await self._cold.read(tenant_id, archive_id, written)
-                return archive, await asyncio.to_thread(rows.read, lines)
+                return archive, await asyncio.to_thread(rows.parse_lines, lines)
             except ArchiveDamaged:
                 # Somebody else may just have restored it, or changed what is in it.
                 if checksum == archive["checksum"]:

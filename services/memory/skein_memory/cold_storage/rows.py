@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from skein_kit.json_values import exact
-from skein_memory.memories.model import fold
+from skein_memory.memories.model import fold_key
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # What a memory has, parents before children; for each table the columns that name memories, all of which must be there
 # when a row comes back. Secrets are apart: what has one stays.
-KEPT: Mapping[str, Sequence[str]] = {
+ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "entries": ("memory_id",),
     "tags": ("memory_id",),
     "versions": ("memory_id",),
@@ -50,29 +50,29 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-async def kept(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[str, list[dict[str, Any]]]:
+async def read_rows(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[str, list[dict[str, Any]]]:
     """Read all that some memories have, by table."""
     return {
         table: [
             exact.loads(row["row"])
             for row in await tx.rows(QUERIES[_STATEMENTS[table][0]], tenant_id=tenant_id, memory_ids=list(memory_ids))
         ]
-        for table in KEPT
+        for table in ARCHIVED_TABLES
     }
 
 
-def named(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[UUID]:
+def referenced_memory_ids(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[UUID]:
     """Return every memory that some rows name."""
     return {
         UUID(row[column])
         for table, held in rows.items()
         for row in held
-        for column in KEPT[table]
+        for column in ARCHIVED_TABLES[table]
         if row[column] is not None
     }
 
 
-async def put_back(
+async def insert_rows(
     tx: Transaction,
     tenant_id: UUID,
     rows: Mapping[str, Sequence[dict[str, Any]]],
@@ -83,23 +83,23 @@ async def put_back(
 
     A row that names one memory of those in `archived` waits for it.
     """
-    known = {table: list(rows.get(table, ())) for table in KEPT}
+    known = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
     subjects = {row["memory_id"]: row.get("subject_id") for row in known["entries"]}
     # Files of older versions have neither the subject of a key nor its folded form.
     known["fact_keys"] = [
-        {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold(row["key"])}
+        {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold_key(row["key"])}
         for row in known["fact_keys"]
     ]
     waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
     arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
     for row in [*known.pop("waiting"), *arrived]:
         known[row["row_table"]].append(row["held"])
-    there = coming | await existing(tx, tenant_id, sorted(named(known) - coming))
+    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(known) - coming))
     links, waiting = 0, list[dict[str, object]]()
     for table, held in known.items():
         own = list[dict[str, Any]]()
         for row in held:
-            ends = {UUID(row[column]) for column in KEPT[table] if row[column] is not None}
+            ends = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
             if ends.isdisjoint(coming):
                 continue
             if ends <= there:
@@ -123,12 +123,12 @@ def _waiting(table: str, row: Mapping[str, Any], here: AbstractSet[UUID], away: 
     }
 
 
-async def existing(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
     rows = await tx.rows(QUERIES["find_existing"], tenant_id=tenant_id, memory_ids=list(memory_ids))
     return {row["memory_id"] for row in rows}
 
 
-def lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
+def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
     # No two files are the same one: whoever comes too late removes its own, and nobody else's.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
     for table, held in rows.items():
@@ -136,8 +136,8 @@ def lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
             yield exact.dumps({"table": table, "row": row})
 
 
-def read(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
+def parse_lines(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in ARCHIVED_TABLES}
     for line in lines[1:]:
         said = exact.loads(line)
         rows[said["table"]].append(said["row"])

@@ -10,12 +10,12 @@ from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import Once
-from skein_kit.ids import first_id, now
-from skein_kit.rpc.pagination import fitting, page_size, write_token
-from skein_kit.rpc.well_known_types import moment, time
-from skein_memory.cold_storage.store import Going
-from skein_memory.page_token import place_of
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import min_id_at, now
+from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_memory.cold_storage.store import ArchiveSelection
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
@@ -27,24 +27,26 @@ class ArchiveRpcs(Rpcs):
 
     async def CreateArchive(self, request: pb.CreateArchiveRequest, context: Context) -> pb.CreateArchiveResponse:
         who, at = caller(context), now()
-        idle_since = moment(request, "idle_since_time")
+        idle_since = read_time(request, "idle_since_time")
         if idle_since is None or idle_since > at:
             raise FieldInvalid(violations=[("idle_since_time", "lies in the future")])
-        going = Going(
+        going = ArchiveSelection(
             idle_since=idle_since,
-            before_id=first_id(idle_since),
+            before_id=min_id_at(idle_since),
             after_id=UUID(request.after_memory_id or str(UUID(int=0))),
             session_id=request.session_id or None,
         )
         stored = await self._parts.archives.archive(
-            who.tenant(), Once.of(who, request), going, _created, label=request.label, at=at
+            who.tenant(), IdempotencyKey.of(who, request), going, _created, label=request.label, at=at
         )
         return pb.CreateArchiveResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
-        rows = await self._parts.archives.list_archives(tenant_id, before=place_of(request, tenant_id), count=size + 1)
-        page = fitting(_archive(row) for row in rows[:size])
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        rows = await self._parts.archives.list_archives(
+            tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1
+        )
+        page = fit_items(_archive(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListArchivesResponse(
             archives=page, next_page_token=write_token([page[-1].archive_id], tenant_id, request) if more else ""
@@ -53,7 +55,7 @@ class ArchiveRpcs(Rpcs):
     async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
         who = caller(context)
         stored = await self._parts.archives.restore(
-            who.tenant(), Once.of(who, request), UUID(request.archive_id), _restored, at=now()
+            who.tenant(), IdempotencyKey.of(who, request), UUID(request.archive_id), _restored, at=now()
         )
         if isinstance(stored, bytes):
             return pb.RestoreArchiveResponse.FromString(stored)
@@ -63,7 +65,7 @@ class ArchiveRpcs(Rpcs):
         return response
 
 
-class LifecycleRpcs(Rpcs):
+class RetentionHandlers(Rpcs):
     """What the worker asks for as memories grow old."""
 
     async def ArchiveIdle(
@@ -108,8 +110,8 @@ def _archive(row: asyncpg.Record) -> pb.Archive:
         memory_count=row["memory_count"],
         byte_count=row["byte_count"],
         checksum=row["checksum"].hex(),
-        from_time=time(row["from_time"]),
-        to_time=time(row["to_time"]),
-        create_time=time(row["create_time"]),
+        from_time=to_timestamp(row["from_time"]),
+        to_time=to_timestamp(row["to_time"]),
+        create_time=to_timestamp(row["create_time"]),
         created_by=row["created_by"],
     )

@@ -11,11 +11,11 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit.errors import TransactionConflict
-from skein_kit.ids import first_id, new_id, time_of
+from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
 from skein_memory.cold_storage import rows as cold_rows
-from skein_memory.cold_storage.files import Files
-from skein_memory.erasure.model import CONTENT, purged
+from skein_memory.cold_storage.files import ArchiveReader
+from skein_memory.erasure.model import CONTENT_TABLES, purge_events
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.cold_storage.files import Cold, Written
-    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.cold_storage.files import ColdFiles, FileInfo
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.postings import Document
     from skein_memory.store_base import Tables
@@ -51,7 +51,7 @@ _BEFORE_ALL = UUID(int=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Going:
+class ArchiveSelection:
     """Which memories go: those that were not changed since a time, or those of a session."""
 
     idle_since: datetime
@@ -61,7 +61,7 @@ class Going:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Portion:
+class ArchiveBatch:
     """Memories that go together, all that they have, and where to go on; None when everything was looked at."""
 
     going: list[UUID]
@@ -72,17 +72,17 @@ class Portion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class File:
+class ArchiveFile:
     """A file that nothing names yet."""
 
     archive_id: UUID
-    written: Written
+    written: FileInfo
 
 
-class ArchiveStore(Files):
+class ArchiveStore(ArchiveReader):
     """Takes memories to cold storage and back."""
 
-    def __init__(self, tables: Tables, months: Months, cold: Cold) -> None:
+    def __init__(self, tables: Tables, months: MonthlyPartitions, cold: ColdFiles) -> None:
         """Use what all stores share, and the files."""
         super().__init__(tables, cold)
         self._months = months
@@ -95,8 +95,8 @@ class ArchiveStore(Files):
     async def archive(
         self,
         tenant_id: UUID,
-        once: Once,
-        going: Going,
+        once: IdempotencyKey,
+        going: ArchiveSelection,
         respond: Callable[[asyncpg.Record | None, UUID | None], Response],
         *,
         label: str,
@@ -125,7 +125,7 @@ class ArchiveStore(Files):
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
     ) -> tuple[int, bool]:
         """Take a portion of what was not changed since a time; return how many, and whether there may be more."""
-        going = Going(idle_since=idle_since, before_id=first_id(idle_since))
+        going = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_SCANS):
             portion = await self._portion(tenant_id, going)
             if portion.going or portion.after_id is None:
@@ -140,7 +140,7 @@ class ArchiveStore(Files):
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
         return (0 if row is None else len(portion.going)), portion.after_id is not None
 
-    async def _portion(self, tenant_id: UUID, going: Going) -> Portion:
+    async def _portion(self, tenant_id: UUID, going: ArchiveSelection) -> ArchiveBatch:
         """Read what goes next, with all that it has."""
         async with self._database.tenant(tenant_id) as tx:
             looked = await tx.rows(
@@ -154,34 +154,42 @@ class ArchiveStore(Files):
             )
             candidates = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
             sizes = await tx.rows(QUERIES["cold_sizes"], tenant_id=tenant_id, memory_ids=candidates)
-            found = _fitting(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
-            rows = await cold_rows.kept(tx, tenant_id, found) if found else {}
+            found = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
+            rows = await cold_rows.read_rows(tx, tenant_id, found) if found else {}
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
-        return Portion(going=found, rows=rows, after_id=_next(looked, candidates, found), newest=newest)
+        return ArchiveBatch(going=found, rows=rows, after_id=_next(looked, candidates, found), newest=newest)
 
-    async def _file(self, tenant_id: UUID, portion: Portion, at: datetime) -> File:
+    async def _file(self, tenant_id: UUID, portion: ArchiveBatch, at: datetime) -> ArchiveFile:
         # Another process's clock may be ahead.
         archive_id = max(new_id(at), UUID(int=portion.newest.int + 1))
-        written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(portion.rows))
-        return File(archive_id=archive_id, written=written)
+        written = await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(portion.rows))
+        return ArchiveFile(archive_id=archive_id, written=written)
 
     async def _take(
-        self, tx: Transaction, tenant_id: UUID, portion: Portion, file: File, *, label: str, at: datetime, by: str
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        portion: ArchiveBatch,
+        file: ArchiveFile,
+        *,
+        label: str,
+        at: datetime,
+        by: str,
     ) -> asyncpg.Record | None:
         """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
-        locked = await entries.locked_all(tx, tenant_id, portion.going)
+        locked = await entries.lock_memories(tx, tenant_id, portion.going)
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
         if await tx.value(QUERIES["is_copied"], tenant_id=tenant_id, memory_ids=portion.going):
             return None
         # Compared by what hangs on them too: a link or a tag changes no revision.
-        if await cold_rows.kept(tx, tenant_id, portion.going) != portion.rows:
+        if await cold_rows.read_rows(tx, tenant_id, portion.going) != portion.rows:
             return None
         await tx.execute(QUERIES["lock_archiving"], tenant_id=tenant_id)
         # A purge that looked through all archives up to one has only newer ones to look through.
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
-        await postings.discount(tx, tenant_id, portion.going)
-        for query in CONTENT.values():
+        await postings.subtract_counts(tx, tenant_id, portion.going)
+        for query in CONTENT_TABLES.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=portion.going)
         await tx.execute(
             QUERIES["insert_archive"],
@@ -191,8 +199,8 @@ class ArchiveStore(Files):
             memory_count=len(portion.going),
             byte_count=file.written.byte_count,
             checksum=file.written.checksum,
-            from_time=time_of(min(portion.going)),
-            to_time=time_of(max(portion.going)),
+            from_time=id_time(min(portion.going)),
+            to_time=id_time(max(portion.going)),
             create_time=at,
             created_by=by,
         )
@@ -202,7 +210,7 @@ class ArchiveStore(Files):
             [_archived(memory_id, file.archive_id, memory.draft) for memory_id, memory in locked.items()],
         )
         created = _event("archive_created", file.archive_id, len(portion.going))
-        await writer.record(tx, tenant_id, [created], at=at, by=by)
+        await writer.insert_events(tx, tenant_id, [created], at=at, by=by)
         active = sum(memory.is_active for memory in locked.values())
         await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -len(portion.rows["links"])})
         return await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=file.archive_id)
@@ -217,7 +225,7 @@ class ArchiveStore(Files):
     async def restore(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         archive_id: UUID,
         respond: Callable[[int, int], Response],
         *,
@@ -238,32 +246,32 @@ class ArchiveStore(Files):
                     raise
                 return first
         ids = [UUID(row["memory_id"]) for row in rows["entries"]]
-        await self._months.ensure(time_of(id_) for id_ in ids)
+        await self._months.ensure(id_time(id_) for id_ in ids)
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            archived = await _hold(tx, tenant_id, archive_id, cold_rows.named(rows) - set(ids))
+            archived = await _lock_archives(tx, tenant_id, archive_id, cold_rows.referenced_memory_ids(rows) - set(ids))
             held = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
             if held is None:
                 raise ArchiveNotFound
             if held["checksum"] != archive["checksum"]:
                 # Something was purged from it meanwhile, which must not come back.
                 raise TransactionConflict
-            there = await cold_rows.existing(tx, tenant_id, ids)
+            there = await cold_rows.existing_memory_ids(tx, tenant_id, ids)
             coming = [id_ for id_ in ids if id_ not in there]
-            links = await cold_rows.put_back(tx, tenant_id, rows, set(coming), archived)
-            memories = await entries.read(tx, tenant_id, coming)
-            dead = await tombstones.any_of(tx, tenant_id, list(memories.values()))
-            for table, query in CONTENT.items() if dead else ():
+            links = await cold_rows.insert_rows(tx, tenant_id, rows, set(coming), archived)
+            memories = await entries.read_memories(tx, tenant_id, coming)
+            dead = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
+            for table, query in CONTENT_TABLES.items() if dead else ():
                 removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(dead))
                 links -= removed if table == "memory.links" else 0
             kept = [memory for id_, memory in memories.items() if id_ not in dead]
             documents = [document for memory in kept if (document := memory.document(at)) is not None]
-            await postings.put(tx, tenant_id, documents)
+            await postings.add_documents(tx, tenant_id, documents)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
             restored = _event("archive_restored", archive_id, len(kept))
-            await writer.record(tx, tenant_id, [restored], at=at, by=once.principal)
+            await writer.insert_events(tx, tenant_id, [restored], at=at, by=once.principal)
             response = respond(len(kept), len(ids) - len(kept))
             await self._requests.answer(tx, tenant_id, once, response)
             active = sum(memory.is_active for memory in kept)
@@ -286,10 +294,10 @@ class ArchiveStore(Files):
                 return 0
             archive_id, count = archive["archive_id"], archive["memory_count"]
             rows = await tx.rows(QUERIES["archived_in"], tenant_id=tenant_id, archive_id=archive_id)
-            gone = purged([row["memory_id"] for row in rows], archive_id)
-            await tombstones.write(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
+            gone = purge_events([row["memory_id"] for row in rows], archive_id)
+            await tombstones.insert_memories(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            await writer.record(tx, tenant_id, gone, at=at, by=by)
+            await writer.insert_events(tx, tenant_id, gone, at=at, by=by)
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return int(count)
 
@@ -298,7 +306,7 @@ class ArchiveStore(Files):
         return await self._cold.delete_tenant(tenant_id)
 
 
-async def _hold(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
+async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
     """Keep others from an archive and from those that some memories lie in; return which of these lie in one.
 
     Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
@@ -313,7 +321,7 @@ async def _hold(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[
     return {row["memory_id"] for row in found}
 
 
-def _fitting(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
+def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
     """Return as many of some memories as one file takes, at least one of them."""
     found, left = list[UUID](), BYTES_PER_ARCHIVE
     for memory_id in memory_ids:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Self
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
-from skein_memory.storable_text import must_be_storable
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.rpc.row_times import ImportTimes
     from skein_memory.memories.model import Memory
 
 SUPERSEDED = "superseded"
@@ -89,12 +89,12 @@ class ResolutionDraft:
     # Of what was said before; 0 for whatever it is.
     revision: int
     # None: it is said now.
-    times: RowTimes | None = None
+    times: ImportTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.ResolveConflictRequest, times: RowTimes | None = None) -> Self:
+    def of(cls, request: pb.ResolveConflictRequest, times: ImportTimes | None = None) -> Self:
         """Read a caller's message."""
-        must_be_storable([("note", request.note)], [])
+        check_storable([("note", request.note)], [])
         status, canonical = STATUSES[request.status], request.canonical_memory_id or None
         if status == SUPERSEDED and canonical is None:
             raise FieldInvalid(violations=[("canonical_memory_id", "must name the memory that replaces the other")])

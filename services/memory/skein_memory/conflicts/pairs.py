@@ -37,7 +37,7 @@ _PORTION_STEPS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class ConflictFilter:
     """Which conflicts a caller wants to see."""
 
     all_types: bool
@@ -46,7 +46,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
+class ScanPosition:
     """A place in the walks, which go over links, then keys, then resolutions.
 
     In the walks of links and resolutions `id` is the last row that was read, newest first; `first` is the number of the
@@ -83,8 +83,8 @@ class Position:
 
 
 # Where the walks begin, and where they are over.
-BEGINNING = Position()
-END = Position(walk=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
+BEGINNING = ScanPosition()
+END = ScanPosition(walk=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +95,7 @@ class Candidate:
     reason: str
     # The lower one of both memories' own confidences.
     score: float
-    position: Position
+    position: ScanPosition
 
     @property
     def rank(self) -> tuple[float, Pair]:
@@ -103,15 +103,21 @@ class Candidate:
         return -self.score, self.pair
 
 
-async def portion(
-    tx: Transaction, tenant_id: UUID, question: Question, start: Position, until: Position | None, *, at: datetime
-) -> tuple[list[Candidate], Position]:
+async def scan_candidates(
+    tx: Transaction,
+    tenant_id: UUID,
+    question: ConflictFilter,
+    start: ScanPosition,
+    until: ScanPosition | None,
+    *,
+    at: datetime,
+) -> tuple[list[Candidate], ScanPosition]:
     """Return the pairs of one portion that begins at `start`, in no order, and where the next one begins.
 
     `until` is the end that an earlier page found for the same portion; without it, the portion ends after a bounded
     number of rows. The second value is END when the walks are over.
     """
-    walks = _Walks(tx, tenant_id, question, at)
+    walks = _CandidateScan(tx, tenant_id, question, at)
     found: list[Candidate] = []
     position = start
     steps = 0
@@ -131,17 +137,17 @@ def sorted_pair(one: UUID, other: UUID) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
-class _Walks:
+class _CandidateScan:
     """One transaction's walks over what may be in conflict."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, question: Question, at: datetime) -> None:
+    def __init__(self, tx: Transaction, tenant_id: UUID, question: ConflictFilter, at: datetime) -> None:
         """Walk in this transaction, as things are at the time `at`."""
         self._tx = tx
         self._tenant_id = tenant_id
         self._question = question
         self._at = at
 
-    async def step(self, position: Position) -> tuple[list[Candidate], Position]:
+    async def step(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         """Return the pairs of one statement's rows, and where to go on."""
         if position.walk == _LINKS:
             return await self._links(position)
@@ -149,7 +155,7 @@ class _Walks:
             return await self._resolutions(position)
         return await (self._keys(position) if position.second == _FIRST else self._keys_of_one(position))
 
-    async def _links(self, position: Position) -> tuple[list[Candidate], Position]:
+    async def _links(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._tx.rows(
             QUERIES["walk_contradictions"], tenant_id=self._tenant_id, before_id=position.id, count=_LINK_ROWS
         )
@@ -162,28 +168,28 @@ class _Walks:
                 pair=pair,
                 reason=CONTRADICTS,
                 score=_score(contenders, pair),
-                position=Position(walk=_LINKS, id=row["link_id"]),
+                position=ScanPosition(walk=_LINKS, id=row["link_id"]),
             )
             for row, (start, end) in zip(rows, ends, strict=True)
             if (start < end or (end, start) not in back)
             and self._may_conflict(contenders, pair := sorted_pair(start, end))
         ]
         if len(rows) < _LINK_ROWS:
-            return found, Position(walk=_KEYS, id=_FIRST)
-        return found, Position(walk=_LINKS, id=rows[-1]["link_id"])
+            return found, ScanPosition(walk=_KEYS, id=_FIRST)
+        return found, ScanPosition(walk=_LINKS, id=rows[-1]["link_id"])
 
-    async def _keys(self, position: Position) -> tuple[list[Candidate], Position]:
+    async def _keys(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._key_rows(position.id, position.first)
         groups = [(key, [row["memory_id"] for row in group]) for key, group in groupby(rows, key=_fingerprint)]
-        after = Position(walk=_RESOLUTIONS)
+        after = ScanPosition(walk=_RESOLUTIONS)
         if len(rows) == _KEY_ROWS and len(groups) > 1:
             # The last group may go on behind these rows.
             key, ids = groups.pop()
-            after = Position(walk=_KEYS, id=key, first=ids[0])
+            after = ScanPosition(walk=_KEYS, id=key, first=ids[0])
         elif len(rows) == _KEY_ROWS:
             # One key fills all rows, so each of its memories is walked by itself.
             key, ids = groups[0]
-            return await self._keys_of_one(Position(walk=_KEYS, id=key, first=ids[0], second=ids[0]))
+            return await self._keys_of_one(ScanPosition(walk=_KEYS, id=key, first=ids[0], second=ids[0]))
         several = [(key, ids) for key, ids in groups if len(ids) > 1]
         contenders = await self._contenders({id_ for _, ids in several for id_ in ids})
         pairs = (
@@ -195,13 +201,13 @@ class _Walks:
         )
         return await self._key_candidates(contenders, pairs, after)
 
-    async def _keys_of_one(self, position: Position) -> tuple[list[Candidate], Position]:
+    async def _keys_of_one(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         key, one = position.id, position.first
         rows = await self._key_rows(key, _next(position.second))
         others = [row["memory_id"] for row in rows if row["fingerprint"] == key]
-        after = Position(walk=_KEYS, id=key, first=_next(one))
+        after = ScanPosition(walk=_KEYS, id=key, first=_next(one))
         if len(others) == _KEY_ROWS:
-            after = Position(walk=_KEYS, id=key, first=one, second=others[-1])
+            after = ScanPosition(walk=_KEYS, id=key, first=one, second=others[-1])
         contenders = await self._contenders({one, *others})
         pairs = ((key, (one, other)) for other in others if self._differ(contenders, (one, other)))
         return await self._key_candidates(contenders, pairs, after)
@@ -217,8 +223,8 @@ class _Walks:
         )
 
     async def _key_candidates(
-        self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: Position
-    ) -> tuple[list[Candidate], Position]:
+        self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: ScanPosition
+    ) -> tuple[list[Candidate], ScanPosition]:
         """Return the first of some pairs with one key; where there are more, the walk goes on behind them."""
         found: list[Candidate] = []
         for key, pair in pairs:
@@ -230,16 +236,16 @@ class _Walks:
                     pair=pair,
                     reason=SAME_KEY,
                     score=_score(contenders, pair),
-                    position=Position(walk=_KEYS, id=key, first=pair[0], second=pair[1]),
+                    position=ScanPosition(walk=_KEYS, id=key, first=pair[0], second=pair[1]),
                 )
             )
         # The walk of links has met those that a link joins.
         linked = await self._linked([way for one in found for way in (one.pair, one.pair[::-1])])
         return [one for one in found if not {one.pair, one.pair[::-1]} & linked], after
 
-    async def _resolutions(self, position: Position) -> tuple[list[Candidate], Position]:
+    async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
-        after = Position(walk=_RESOLUTIONS, first=UUID(int=number + 1))
+        after = ScanPosition(walk=_RESOLUTIONS, first=UUID(int=number + 1))
         if _STATUSES[number] not in self._question.statuses:
             return [], after
         rows = await self._tx.rows(
@@ -250,7 +256,7 @@ class _Walks:
             count=_RESOLUTION_ROWS,
         )
         if len(rows) == _RESOLUTION_ROWS:
-            after = Position(walk=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
+            after = ScanPosition(walk=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
         pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
         contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
         linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
@@ -268,7 +274,7 @@ class _Walks:
                     pair=pair,
                     reason=CONTRADICTS if is_linked else SAME_KEY if has_same_key else RESOLUTION,
                     score=_score(contenders, pair),
-                    position=Position(walk=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
+                    position=ScanPosition(walk=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
                 )
             )
         return found, after

@@ -14,18 +14,18 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_memory.conflicts import pairs as conflict_pairs
 from skein_memory.conflicts.model import Conflict, Resolution
-from skein_memory.conflicts.pairs import BEGINNING, END, Position, sorted_pair
+from skein_memory.conflicts.pairs import BEGINNING, END, ScanPosition, sorted_pair
 from skein_memory.curation import model as curation
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.events.writer import Former
+from skein_memory.events.writer import Revision
 from skein_memory.links import rows as edges
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import scored
+from skein_memory.scoring.store import with_scores
 from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.conflicts.model import ResolutionDraft
-    from skein_memory.conflicts.pairs import Pair, Question
+    from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
 
 Response = TypeVar("Response", bound=Message)
@@ -45,11 +45,11 @@ _LAST = UUID(int=(1 << 128) - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Portion:
+class ConflictCursor:
     """Where a page begins: a portion of the walks, its end if known, and the last pair of it that was listed."""
 
-    start: Position = BEGINNING
-    end: Position | None = None
+    start: ScanPosition = BEGINNING
+    end: ScanPosition | None = None
     after: tuple[float, Pair] | None = None
 
     @property
@@ -65,8 +65,8 @@ class Portion:
         try:
             start, end, (score, a, b) = words[:4], words[4:8], words[8:]
             return cls(
-                start=Position.of(start),
-                end=Position.of(end) if any(end) else None,
+                start=ScanPosition.of(start),
+                end=ScanPosition.of(end) if any(end) else None,
                 after=(float(score), (UUID(a), UUID(b))) if score else None,
             )
         except ValueError:
@@ -74,15 +74,15 @@ class Portion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class ConflictBatch:
     """Some conflicts of a portion, each with its rank there."""
 
     conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
     # Where to go on behind all of them; None when there is nothing more.
-    after: Portion | None
-    portion: Portion
+    after: ConflictCursor | None
+    portion: ConflictCursor
 
-    def behind(self, count: int) -> Portion | None:
+    def behind(self, count: int) -> ConflictCursor | None:
         """Return where to go on behind the first `count` conflicts; None when there is nothing more."""
         if count == len(self.conflicts):
             return self.after
@@ -93,11 +93,13 @@ class ConflictStore(Store):
     """Finds conflicts, and reads and writes what was said of them."""
 
     async def find_conflicts(
-        self, tenant_id: UUID, question: Question, wanted: Portion, *, count: int, at: datetime
-    ) -> Found:
+        self, tenant_id: UUID, question: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
+    ) -> ConflictBatch:
         """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
         async with self._database.tenant(tenant_id) as tx:
-            candidates, end = await conflict_pairs.portion(tx, tenant_id, question, wanted.start, wanted.end, at=at)
+            candidates, end = await conflict_pairs.scan_candidates(
+                tx, tenant_id, question, wanted.start, wanted.end, at=at
+            )
             said = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
             behind = sorted(
                 (
@@ -109,12 +111,12 @@ class ConflictStore(Store):
                 key=lambda candidate: candidate.rank,
             )
             page = behind[:count]
-            found = await entries.read(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
-            shown = await scored(tx, tenant_id, self._policies, list(found.values()), at=at)
+            found = await entries.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
         memories = {memory.memory_id: memory for memory in shown}
         portion = replace(wanted, end=end)
-        after = None if end == END else Portion(start=end)
-        return Found(
+        after = None if end == END else ConflictCursor(start=end)
+        return ConflictBatch(
             conflicts=[
                 (
                     Conflict(
@@ -136,7 +138,7 @@ class ConflictStore(Store):
     async def resolve_conflict(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         draft: ResolutionDraft,
         respond: Callable[[Resolution], Response],
         *,
@@ -153,17 +155,17 @@ class ConflictStore(Store):
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
             # Whoever speaks of the same pair waits here.
-            memories = await entries.locked_all(tx, tenant_id, pair)
+            memories = await entries.lock_memories(tx, tenant_id, pair)
             if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
                 raise MemoryNotFound
             before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
-            last = 0 if before else await writer.last_kept(tx, tenant_id, _KIND, curation.pair_key(*pair))
+            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, curation.pair_key(*pair))
             after = draft.after(before, last, pair, canonical_id, (None, None), at=at, by=by)
-            after, links = await _carried_out(tx, tenant_id, memories, before, after, at=at, by=by)
+            after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
             if before is not None:
-                await writer.keep(tx, tenant_id, [former(before, at)])
+                await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
             await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
-            await writer.record(tx, tenant_id, [_event(after)], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
             response = respond(after)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
@@ -214,7 +216,7 @@ async def _named(
     tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
 ) -> tuple[tuple[UUID, UUID], UUID | None]:
     wanted = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
-    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
     if not found.keys() >= {draft.a_name, draft.b_name}:
         raise MemoryNotFound
     one, other = found[draft.a_name]["memory_id"], found[draft.b_name]["memory_id"]
@@ -226,7 +228,7 @@ async def _named(
     return sorted_pair(one, other), None if canonical is None else canonical["memory_id"]
 
 
-async def _carried_out(
+async def _apply_resolution(
     tx: Transaction,
     tenant_id: UUID,
     memories: Mapping[UUID, Memory],
@@ -291,10 +293,10 @@ async def _end(
     after = memory.revised(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)
-    await entries.replace(tx, tenant_id, memory, after, at=at)
+    await entries.update_memory(tx, tenant_id, memory, after, at=at)
 
 
-def former(before: Resolution, until: datetime) -> Former:
+def revision_of(before: Resolution, until: datetime) -> Revision:
     """Return what is kept of it when it changes or goes."""
     canonical = before.canonical_memory_id
     said = {
@@ -302,7 +304,7 @@ def former(before: Resolution, until: datetime) -> Former:
         "canonical_memory_id": None if canonical is None else str(canonical),
         "note": before.note,
     }
-    return Former(
+    return Revision(
         kind=_KIND,
         item_id=curation.pair_key(before.a_memory_id, before.b_memory_id),
         revision=before.revision,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import scores_pb2
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.curation import model as curation
 from skein_memory.memories import convert as wire
 
 if TYPE_CHECKING:
     from skein_memory.aliases.model import Alias
     from skein_memory.conflicts.model import Conflict, Resolution
-    from skein_memory.curation.store import Group
+    from skein_memory.curation.store import DuplicateGroup
     from skein_memory.memories.model import Memory
     from skein_memory.overview.store import Cluster, ReviewItem, Statistics
     from skein_memory.scoring.model import Component
@@ -35,7 +35,7 @@ def reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
     )
 
 
-def group(value: Group) -> scores_pb2.DuplicateGroup:
+def group(value: DuplicateGroup) -> scores_pb2.DuplicateGroup:
     """Convert a group of memories that say the same."""
     return scores_pb2.DuplicateGroup(
         kept_memory_id=str(value.kept_id), archived_memory_ids=[str(id_) for id_ in value.archived_ids]
@@ -51,8 +51,8 @@ def source_trust(value: SourceTrust) -> pb.SourceTrust:
         trust=value.trust,
         notes=value.notes or "",
         revision=value.revision,
-        create_time=time(value.create_time),
-        update_time=time(value.update_time),
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
     )
@@ -66,8 +66,8 @@ def alias(value: Alias) -> pb.Alias:
         confidence=value.confidence,
         note=value.note or "",
         revision=value.revision,
-        create_time=time(value.create_time),
-        update_time=time(value.update_time),
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
     )
@@ -85,8 +85,8 @@ def resolution(value: Resolution) -> pb.ConflictResolution:
         canonical_memory_id="" if canonical is None else str(canonical),
         note=value.note or "",
         revision=value.revision,
-        create_time=time(value.create_time),
-        update_time=time(value.update_time),
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
     )
@@ -117,8 +117,8 @@ def review_item(value: ReviewItem) -> pb.ReviewItem:
 def cluster(value: Cluster) -> pb.TemporalCluster:
     """Convert the memories of one span of time."""
     return pb.TemporalCluster(
-        start_time=time(value.start),
-        end_time=time(value.end),
+        start_time=to_timestamp(value.start),
+        end_time=to_timestamp(value.end),
         count=value.count,
         type_counts=value.types,
         memory_ids=[str(id_) for id_ in value.memory_ids],

@@ -25,12 +25,12 @@ _MOST_OF_A_GROUP = 20
 _MOST_SETTLED = 200
 _LAST = UUID(int=(1 << 128) - 1)
 # What memories that say the same to the same share: a fingerprint, and who sees them.
-Sameness = tuple[UUID, tuple[str | None, ...]]
+DuplicateKey = tuple[UUID, tuple[str | None, ...]]
 
 
-async def find(
+async def find_groups(
     tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
-) -> tuple[list[tuple[Sameness, list[UUID]]], UUID | None, set[tuple[UUID, UUID]]]:
+) -> tuple[list[tuple[DuplicateKey, list[UUID]]], UUID | None, set[tuple[UUID, UUID]]]:
     """Return groups of memories that say the same to the same, and the fingerprint to go on behind; None: nowhere.
 
     The third value are pairs of them that contradict each other, the lower id first.
@@ -52,7 +52,7 @@ async def find(
         place = walked[-1][0]
     several = [row["memory_id"] for _, group in walked if len(group) >= FEWEST_ALIKE for row in group]
     contradictions = await _contradictions(tx, tenant_id, several)
-    found: list[tuple[Sameness, list[UUID]]] = []
+    found: list[tuple[DuplicateKey, list[UUID]]] = []
     settled, last = 0, after
     for fingerprint, group in walked:
         for audience, members in _alike(group, contradictions, at):
@@ -107,11 +107,11 @@ def _alike(
     ]
 
 
-def still_is(memory: Memory | None, sameness: Sameness, at: datetime) -> bool:
+def is_still_member(memory: Memory | None, sameness: DuplicateKey, at: datetime) -> bool:
     """Say whether a memory that was read again still belongs to its group."""
     return (
         memory is not None
         and memory.is_visible(at)
         and memory.draft.archive_time is None
-        and (curation.fingerprint(memory.draft), curation.audience_of(memory.draft)) == sameness
+        and (curation.fingerprint(memory.draft), curation.draft_audience(memory.draft)) == sameness
     )

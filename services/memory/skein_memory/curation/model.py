@@ -33,7 +33,7 @@ _UPPER_HALF = 1 << 127
 FIRST_WITHOUT_KEY = UUID(int=_UPPER_HALF)
 
 
-def squeezed(text: str) -> str:
+def normalize_spaces(text: str) -> str:
     """Return a text in lower case, its spaces reduced to single ones between words."""
     return " ".join(text.lower().split())
 
@@ -44,12 +44,12 @@ def fingerprint(draft: Draft) -> UUID:
     The title counts where there is no key, the first 160 characters where there is no title either. Case and spaces do
     not matter.
     """
-    if draft.key and squeezed(draft.key):
-        kind, text = "key", squeezed(draft.key)
-    elif draft.title and squeezed(draft.title):
-        kind, text = "title", squeezed(draft.title)
+    if draft.key and normalize_spaces(draft.key):
+        kind, text = "key", normalize_spaces(draft.key)
+    elif draft.title and normalize_spaces(draft.title):
+        kind, text = "title", normalize_spaces(draft.title)
     else:
-        kind, text = "text", squeezed(draft.content)[:_PREFIX]
+        kind, text = "text", normalize_spaces(draft.content)[:_PREFIX]
         if not text:
             # Only structured content: the same when all of it is the same.
             kind, text = "data", draft.content_hash.hex()
@@ -70,12 +70,12 @@ def audience(
     return (scope, *by_scope.get(scope, (session_id, subject_id, agent_id)))
 
 
-def audience_of(draft: Draft) -> tuple[str | None, ...]:
+def draft_audience(draft: Draft) -> tuple[str | None, ...]:
     """Return who sees what a draft says, and whom it is about."""
     return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
 
 
-def reinforced(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
+def reinforce(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
     """Return the next revision, surer and more important by so much, 1 at most."""
     draft = replace(
         memory.draft,
@@ -111,7 +111,7 @@ def period(decay_days: int) -> timedelta:
     return timedelta(days=max(1, decay_days))
 
 
-def decayed(memory: Memory, periods: int) -> Memory:
+def decay(memory: Memory, periods: int) -> Memory:
     """Return the next revision, less sure and less important; it does not count as an update by anybody."""
     draft = replace(
         memory.draft,
@@ -121,12 +121,12 @@ def decayed(memory: Memory, periods: int) -> Memory:
     return replace(memory, draft=draft, revision=memory.revision + 1)
 
 
-def best(group: Sequence[Memory]) -> Memory:
+def choose_kept(group: Sequence[Memory]) -> Memory:
     """Return the one to keep of memories that say the same: the most important, then the surest, then the oldest."""
     return min(group, key=lambda one: (-one.draft.importance, -one.draft.confidence, one.memory_id))
 
 
-def agreeing(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
+def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
     """Tell memories that count as the same apart where they disagree, so that none gives way to another opinion.
 
     Two disagree when they are one of the pairs in `contradictions`, the lower id first, when they share a key and say
@@ -156,14 +156,14 @@ def has_key(number: UUID) -> bool:
     return number < FIRST_WITHOUT_KEY
 
 
-def archived(memory: Memory, *, at: datetime, by: str) -> Memory:
+def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
     """Return the next revision, archived; the memory itself when it is already."""
     if memory.draft.archive_time is not None:
         return memory
     return memory.revised(replace(memory.draft, archive_time=at), at=at, by=by)
 
 
-def merged(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
+def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
     """Return the first memory's next revision, which says what all say.
 
     Contents that another one holds already are not repeated. Raises ContentTooLong and MergeTooLarge.
@@ -207,7 +207,7 @@ def pair_key(one: UUID, other: UUID) -> str:
     return f"{first}|{second}"
 
 
-def beginning(moment: datetime, unit: str) -> datetime:
+def truncate_time(moment: datetime, unit: str) -> datetime:
     """Return when the "hour", "day" or "week" of a time (UTC) began; weeks begin on Monday."""
     hour = moment.replace(minute=0, second=0, microsecond=0)
     if unit == "hour":
@@ -216,7 +216,7 @@ def beginning(moment: datetime, unit: str) -> datetime:
     return day - timedelta(days=day.weekday()) if unit == "week" else day
 
 
-LENGTHS: Mapping[str, timedelta] = {
+UNIT_LENGTHS: Mapping[str, timedelta] = {
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
     "week": timedelta(days=7),

@@ -7,18 +7,18 @@ from datetime import timedelta
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import EPOCH, now
-from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
-from skein_kit.rpc.row_times import RowTimes
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.row_times import ImportTimes
+from skein_kit.rpc.well_known_types import read_time
 from skein_memory.aliases.model import Alias, AliasDraft
 from skein_memory.conflicts.model import STATUSES, Resolution, ResolutionDraft, statuses_of
-from skein_memory.conflicts.pairs import Question
-from skein_memory.conflicts.store import Portion
+from skein_memory.conflicts.pairs import ConflictFilter
+from skein_memory.conflicts.store import ConflictCursor
 from skein_memory.curation import convert as curation_wire
-from skein_memory.page_builder import Answer
-from skein_memory.page_token import place_of
+from skein_memory.page_builder import PageBuilder
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 from skein_memory.source_trust.model import SourceTrust, TrustDraft, key_of
 
@@ -34,13 +34,13 @@ class CurationRpcs(Rpcs):
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
         who, at = caller(context), now()
-        draft = TrustDraft.of(request, RowTimes.of(request, who, at, keep_times=request.keep_times))
+        draft = TrustDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
 
         def respond(trust: SourceTrust) -> pb.SetSourceTrustResponse:
             return pb.SetSourceTrustResponse(source_trust=curation_wire.source_trust(trust))
 
         stored = await self._parts.source_trust.set_source_trust(
-            who.tenant(), Once.of(who, request), draft, respond, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
         )
         return pb.SetSourceTrustResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
@@ -49,10 +49,10 @@ class CurationRpcs(Rpcs):
         return pb.GetSourceTrustResponse(source_trust=curation_wire.source_trust(found))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         place = read_token(request.page_token, tenant_id, request) or [""]
         found = await self._parts.source_trust.list_source_trust(tenant_id, after=place[0], count=size + 1)
-        page = fitting(curation_wire.source_trust(trust) for trust in found[:size])
+        page = fit_items(curation_wire.source_trust(trust) for trust in found[:size])
         token = write_token([page[-1].source_key], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListSourceTrustResponse(source_trust=page, next_page_token=token)
 
@@ -61,18 +61,18 @@ class CurationRpcs(Rpcs):
     ) -> pb.DeleteSourceTrustResponse:
         who, at, response = caller(context), now(), pb.DeleteSourceTrustResponse()
         await self._parts.source_trust.delete_source_trust(
-            who.tenant(), Once.of(who, request), key_of(request.source), response, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), key_of(request.source), response, at=at, by=who.principal
         )
         return response
 
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
-        tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
+        tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
         words = read_token(request.page_token, tenant_id, request)
-        portion = Portion() if words is None else Portion.of(words)
+        portion = ConflictCursor() if words is None else ConflictCursor.of(words)
         if portion is None:
             raise PageTokenInvalid
-        question = Question(all_types=request.all_types, statuses=statuses_of(request))
-        answer = Answer[pb.Conflict]()
+        question = ConflictFilter(all_types=request.all_types, statuses=statuses_of(request))
+        answer = PageBuilder[pb.Conflict]()
         for _ in range(_PORTIONS):
             count = size - len(answer.items)
             found = await self._parts.conflicts.find_conflicts(tenant_id, question, portion, count=count, at=at)
@@ -86,36 +86,36 @@ class CurationRpcs(Rpcs):
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
         who, at = caller(context), now()
-        draft = ResolutionDraft.of(request, RowTimes.of(request, who, at, keep_times=request.keep_times))
+        draft = ResolutionDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
 
         def respond(resolution: Resolution) -> pb.ResolveConflictResponse:
             return pb.ResolveConflictResponse(resolution=curation_wire.resolution(resolution))
 
         stored = await self._parts.conflicts.resolve_conflict(
-            who.tenant(), Once.of(who, request), draft, respond, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
         )
         return pb.ResolveConflictResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def ListConflictResolutions(
         self, request: pb.ListConflictResolutionsRequest, context: Context
     ) -> pb.ListConflictResolutionsResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         found = await self._parts.conflicts.list_resolutions(
-            tenant_id, STATUSES.get(request.status), before=place_of(request, tenant_id), count=size + 1, at=now()
+            tenant_id, STATUSES.get(request.status), before=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )
-        page = fitting(curation_wire.resolution(resolution) for resolution in found[:size])
+        page = fit_items(curation_wire.resolution(resolution) for resolution in found[:size])
         token = write_token([page[-1].resolution_id], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListConflictResolutionsResponse(resolutions=page, next_page_token=token)
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
         who, at = caller(context), now()
-        draft = AliasDraft.of(request, RowTimes.of(request, who, at, keep_times=request.keep_times))
+        draft = AliasDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
 
         def respond(alias: Alias, moved: int) -> pb.ResolveEntityResponse:
             return pb.ResolveEntityResponse(alias=curation_wire.alias(alias), moved_count=moved)
 
         stored = await self._parts.aliases.resolve_entity(
-            who.tenant(), Once.of(who, request), draft, respond, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
         )
         return pb.ResolveEntityResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
@@ -128,32 +128,32 @@ class CurationRpcs(Rpcs):
         )
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         found = await self._parts.aliases.list_aliases(
-            tenant_id, request.memory_id, after=place_of(request, tenant_id), count=size + 1, at=now()
+            tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )
-        page = fitting(curation_wire.alias(alias) for alias in found[:size])
+        page = fit_items(curation_wire.alias(alias) for alias in found[:size])
         token = write_token([page[-1].alias_memory_id], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
         who, at, response = caller(context), now(), pb.RemoveAliasResponse()
         await self._parts.aliases.remove_alias(
-            who.tenant(), Once.of(who, request), request.alias_memory_id, response, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), request.alias_memory_id, response, at=at, by=who.principal
         )
         return response
 
     async def GetReviewQueue(self, request: pb.GetReviewQueueRequest, context: Context) -> pb.GetReviewQueueResponse:
         limit = request.limit or _DEFAULT_REVIEWED
         found = await self._parts.overview.review(caller(context).tenant(), limit=limit, at=now())
-        return pb.GetReviewQueueResponse(items=fitting(curation_wire.review_item(item) for item in found))
+        return pb.GetReviewQueueResponse(items=fit_items(curation_wire.review_item(item) for item in found))
 
     async def GetTemporalClusters(
         self, request: pb.GetTemporalClustersRequest, context: Context
     ) -> pb.GetTemporalClustersResponse:
         unit, at = _UNITS.get(request.unit, "day"), now()
-        end = moment(request, "end_time") or at
-        start = moment(request, "start_time") or max(EPOCH, end - _DEFAULT_SPAN)
+        end = read_time(request, "end_time") or at
+        start = read_time(request, "start_time") or max(EPOCH, end - _DEFAULT_SPAN)
         if end < start:
             raise FieldInvalid(violations=[("end_time", "lies before start_time")])
         found, truncated = await self._parts.overview.clusters(

@@ -8,13 +8,13 @@ from uuid import UUID
 from skein.memory.v1 import memory_pb2, scores_pb2
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import must_fit, read_token, write_token
-from skein_kit.rpc.well_known_types import moment, time
+from skein_kit.rpc.pagination import read_token, require_fit, write_token
+from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.curation import convert as curation_wire
 from skein_memory.curation import model as curation
-from skein_memory.curation.store import FIRST, Decayed, Group, Merged, Reinforced, Reinforcement
+from skein_memory.curation.store import FIRST, DecayResult, DuplicateGroup, MergeResult, Reinforcement, ReinforceResult
 from skein_memory.memories import convert as wire
 from skein_memory.parts import Rpcs
 
@@ -28,14 +28,14 @@ class ScoreRpcs(Rpcs):
     async def ExplainScore(
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
-        at = moment(request, "read_time") or now()
+        at = read_time(request, "read_time") or now()
         memory_id, found = await self._parts.curating.explain(caller(context).tenant(), request.memory_id, at=at)
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
             scores=wire.scores(found.scores),
             confidence_components=[curation_wire.component(part) for part in found.confidence],
             importance_components=[curation_wire.component(part) for part in found.importance],
-            read_time=time(at),
+            read_time=to_timestamp(at),
         )
 
     async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
@@ -47,25 +47,25 @@ class ScoreRpcs(Rpcs):
             spread=request.spread if given("spread") else curation.REINFORCE_SPREAD,
         )
 
-        def respond(done: Reinforced) -> scores_pb2.ReinforceResponse:
+        def respond(done: ReinforceResult) -> scores_pb2.ReinforceResponse:
             return scores_pb2.ReinforceResponse(
                 memories=[curation_wire.reinforced(memory) for memory in done.memories], truncated=done.truncated
             )
 
         stored = await self._parts.curating.reinforce(
-            who.tenant(), Once.of(who, request), request.memory_id, by_much, respond, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), request.memory_id, by_much, respond, at=at, by=who.principal
         )
         return scores_pb2.ReinforceResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
         who, at = caller(context), now()
 
-        def respond(done: Decayed) -> scores_pb2.DecayResponse:
+        def respond(done: DecayResult) -> scores_pb2.DecayResponse:
             return scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more)
 
         stored = await self._parts.curating.decay(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             respond,
             limit=request.limit or _DEFAULT_DECAYED,
             at=at,
@@ -74,15 +74,15 @@ class ScoreRpcs(Rpcs):
         return scores_pb2.DecayResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
-        who, at, once = caller(context), now(), Once.of(caller(context), request)
+        who, at, once = caller(context), now(), IdempotencyKey.of(caller(context), request)
 
-        def respond(merged: Merged) -> memory_pb2.MergeResponse:
+        def respond(merged: MergeResult) -> memory_pb2.MergeResponse:
             response = memory_pb2.MergeResponse(
                 memory=wire.memory(merged.memory),
                 archived_memory_ids=[str(id_) for id_ in merged.archived_ids],
                 moved_link_count=merged.moved_links,
             )
-            must_fit(response)
+            require_fit(response)
             return response
 
         stored = await self._parts.curating.merge(
@@ -113,7 +113,7 @@ class ScoreRpcs(Rpcs):
         if after is None:
             raise PageTokenInvalid
 
-        def respond(groups: Sequence[Group], place: UUID | None) -> scores_pb2.ConsolidateResponse:
+        def respond(groups: Sequence[DuplicateGroup], place: UUID | None) -> scores_pb2.ConsolidateResponse:
             return scores_pb2.ConsolidateResponse(
                 groups=[curation_wire.group(one) for one in groups],
                 next_page_token="" if place is None else write_token([str(place)], tenant_id, question),
@@ -121,7 +121,7 @@ class ScoreRpcs(Rpcs):
 
         stored = await self._parts.curating.consolidate(
             tenant_id,
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             respond,
             after=after,
             most=request.page_size or _DEFAULT_GROUPS,

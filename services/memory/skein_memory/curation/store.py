@@ -19,14 +19,14 @@ from skein_memory.memories import names
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scores
-from skein_memory.scoring.store import NOTHING, circumstances_of, scored
+from skein_memory.scoring.store import NOTHING, read_score_inputs, with_scores
 from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.search_text.postings import Document
     from skein_memory.memories.model import Memory
     from skein_memory.scoring.model import Explanation
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 
 # Neighbours that one call reinforces.
-MOST_NEIGHBOURS = 50
+MAX_NEIGHBOURS = 50
 # Links that one merge moves.
-MOST_LINKS = 500
+MAX_LINKS = 500
 FIRST = UUID(int=0)
 
 
@@ -50,7 +50,7 @@ class Reinforcement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reinforced:
+class ReinforceResult:
     """The memory that was named, then its neighbours; whether it has more of them than were reinforced."""
 
     memories: Sequence[Memory]
@@ -58,7 +58,7 @@ class Reinforced:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decayed:
+class DecayResult:
     """How many memories decayed, and whether more may be due."""
 
     decayed: int
@@ -66,7 +66,7 @@ class Decayed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class DuplicateGroup:
     """Memories that say the same: the one that is kept, and the others."""
 
     kept_id: UUID
@@ -74,7 +74,7 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Merged:
+class MergeResult:
     """What came of a merge."""
 
     memory: Memory
@@ -82,27 +82,27 @@ class Merged:
     moved_links: int
 
 
-class CuratingStore(Store):
+class CurationStore(Store):
     """Reinforces, decays, merges and consolidates memories, and explains what they are worth."""
 
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
         """Return a memory's id and what it is worth, term by term, at the time `at`. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            found = await names.read(tx, QUERIES["get_memories"], tenant_id, [name])
+            found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
             memory = entries.memory_of(found[name]) if name in found else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
-            around = (await circumstances_of(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
+            around = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
             formula = (await self._policies.of(tx, tenant_id)).importance_formula
         return memory.memory_id, scores.explain(memory, around, formula=formula, at=at)
 
     async def reinforce(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         name: str,
         by_much: Reinforcement,
-        respond: Callable[[Reinforced], Response],
+        respond: Callable[[ReinforceResult], Response],
         *,
         at: datetime,
         by: str,
@@ -115,12 +115,12 @@ class CuratingStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
+            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
             if name not in found:
                 raise MemoryNotFound
             memory_id: UUID = found[name]["memory_id"]
             neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
-            memories = await entries.locked_all(tx, tenant_id, [memory_id, *neighbours])
+            memories = await entries.lock_memories(tx, tenant_id, [memory_id, *neighbours])
             if memory_id not in memories or not memories[memory_id].is_visible(at):
                 raise MemoryNotFound
             raised = []
@@ -129,19 +129,19 @@ class CuratingStore(Store):
                 if before is None or not before.is_visible(at):
                     continue
                 confidence, importance = share * by_much.confidence, share * by_much.importance
-                after = curation.reinforced(before, confidence=confidence, importance=importance, at=at, by=by)
+                after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
                 if after.draft != before.draft:
-                    await entries.replace(tx, tenant_id, before, after, at=at, event="memory_reinforced")
+                    await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
                 raised.append(after if after.draft != before.draft else before)
-            response = respond(Reinforced(memories=raised, truncated=more))
+            response = respond(ReinforceResult(memories=raised, truncated=more))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
     async def decay(
         self,
         tenant_id: UUID,
-        once: Once,
-        respond: Callable[[Decayed], Response],
+        once: IdempotencyKey,
+        respond: Callable[[DecayResult], Response],
         *,
         limit: int,
         at: datetime,
@@ -157,7 +157,7 @@ class CuratingStore(Store):
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def decay_portion(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> Decayed:
+    async def decay_portion(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
         """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
         async with self._database.tenant(tenant_id) as tx:
             days = (await self._policies.of(tx, tenant_id)).decay_days
@@ -166,9 +166,9 @@ class CuratingStore(Store):
     async def merge(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         wanted: Sequence[str],
-        respond: Callable[[Merged], Response],
+        respond: Callable[[MergeResult], Response],
         *,
         max_content: int,
         at: datetime,
@@ -183,22 +183,22 @@ class CuratingStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
             if not found.keys() >= set(wanted):
                 raise MemoryNotFound
             # Two names may stand for one memory.
             ids = list(dict.fromkeys(found[name]["memory_id"] for name in wanted))
-            locked = await entries.locked_all(tx, tenant_id, ids)
+            locked = await entries.lock_memories(tx, tenant_id, ids)
             if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
                 raise MemoryNotFound
             memories = [locked[id_] for id_ in ids]
-            after = curation.merged(memories, max_content=max_content, at=at, by=by)
-            documents = await entries.replace(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+            after = curation.merge(memories, max_content=max_content, at=at, by=by)
+            documents = await entries.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
             await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
             moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
             change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
-            (shown,) = await scored(tx, tenant_id, self._policies, [after], at=at)
-            response = respond(Merged(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
+            (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
+            response = respond(MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": change})
         return response, documents
@@ -206,8 +206,8 @@ class CuratingStore(Store):
     async def consolidate(
         self,
         tenant_id: UUID,
-        once: Once,
-        respond: Callable[[Sequence[Group], UUID | None], Response],
+        once: IdempotencyKey,
+        respond: Callable[[Sequence[DuplicateGroup], UUID | None], Response],
         *,
         after: UUID,
         most: int,
@@ -226,18 +226,20 @@ class CuratingStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            found, place, contradictions = await duplicates.find(tx, tenant_id, after, most, at=at, dry_run=dry_run)
+            found, place, contradictions = await duplicates.find_groups(
+                tx, tenant_id, after, most, at=at, dry_run=dry_run
+            )
             ids = [id_ for _, members in found for id_ in members]
-            read = entries.read if dry_run else entries.locked_all
+            read = entries.read_memories if dry_run else entries.lock_memories
             memories = await read(tx, tenant_id, ids) if ids else {}
-            groups: list[Group] = []
+            groups: list[DuplicateGroup] = []
             for sameness, members in found:
-                same = [memories[id_] for id_ in members if duplicates.still_is(memories.get(id_), sameness, at)]
-                for group in curation.agreeing(same, contradictions):
+                same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), sameness, at)]
+                for group in curation.split_contradicting(same, contradictions):
                     if len(group) >= duplicates.FEWEST_ALIKE:
-                        kept = curation.best(group)
+                        kept = curation.choose_kept(group)
                         others = tuple(one.memory_id for one in group if one is not kept)
-                        groups.append(Group(kept_id=kept.memory_id, archived_ids=others))
+                        groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
             links = 0
             if not dry_run:
                 gone = [memories[id_] for group in groups for id_ in group.archived_ids]
@@ -251,20 +253,20 @@ class CuratingStore(Store):
 
 
 async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tuple[list[UUID], bool]:
-    rows = await tx.rows(
-        QUERIES["list_neighbours"], tenant_id=tenant_id, memory_id=memory_id, count=MOST_NEIGHBOURS + 1
-    )
-    near = dict.fromkeys(row["other_id"] for row in rows[:MOST_NEIGHBOURS] if row["relation"] != "contradicts")
-    return list(near), len(rows) > MOST_NEIGHBOURS
+    rows = await tx.rows(QUERIES["list_neighbours"], tenant_id=tenant_id, memory_id=memory_id, count=MAX_NEIGHBOURS + 1)
+    near = dict.fromkeys(row["other_id"] for row in rows[:MAX_NEIGHBOURS] if row["relation"] != "contradicts")
+    return list(near), len(rows) > MAX_NEIGHBOURS
 
 
-async def _decay(tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str) -> Decayed:
+async def _decay(
+    tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str
+) -> DecayResult:
     before = at - curation.period(decay_days)
     idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
-        return Decayed(decayed=0, more=False)
-    memories = await entries.locked_all(tx, tenant_id, memory_ids)
+        return DecayResult(decayed=0, more=False)
+    memories = await entries.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have done some of them while the locks were waited for.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
     decayed = 0
@@ -276,9 +278,9 @@ async def _decay(tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: in
         read = row["last_access_time"]
         used = memory.update_time if read is None else max(memory.update_time, read)
         periods, then = idleness.until(used, at, decay_days)
-        after = curation.decayed(memory, periods)
+        after = curation.decay(memory, periods)
         if after.draft != memory.draft:
-            await entries.replace(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
+            await entries.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
             decayed += 1
         await tx.execute(
             QUERIES["mark_decay"],
@@ -287,16 +289,16 @@ async def _decay(tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: in
             decay_time=None if then is None else then.since,
             decay_periods=curation.MOST_DECAY_PERIODS if then is None else then.periods,
         )
-    return Decayed(decayed=decayed, more=len(memory_ids) == limit)
+    return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
 
 
 async def _archive(
     tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, event: str, at: datetime, by: str
 ) -> None:
     for before in memories:
-        after = curation.archived(before, at=at, by=by)
+        after = curation.archive(before, at=at, by=by)
         if after is not before:
-            await entries.replace(tx, tenant_id, before, after, at=at, event=event)
+            await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
 
 
 async def _supersede(
@@ -331,10 +333,10 @@ async def _move_links(
 
     Links among these memories go: they would lead from the other one to itself. So do those that it has already.
     """
-    rows = await tx.rows(QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(others), count=MOST_LINKS + 1)
+    rows = await tx.rows(QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(others), count=MAX_LINKS + 1)
     ids = {row["link_id"] for row in rows}
-    if len(ids) > MOST_LINKS:
-        raise MergeTooLarge(kind="links", limit=MOST_LINKS)
+    if len(ids) > MAX_LINKS:
+        raise MergeTooLarge(kind="links", limit=MAX_LINKS)
     removed = await edges.remove(tx, tenant_id, sorted(ids), at=at, by=by)
     gone = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}

@@ -10,7 +10,7 @@ import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_kit.ids import first_id, new_id
+from skein_kit.ids import min_id_at, new_id
 from skein_memory.queries import QUERIES
 from skein_memory.store_base import Store
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_memory.store_base import Tables
 
 # By then every process has recorded what ended, and dropped what it held in memory.
-SETTLE = timedelta(seconds=30)
+SETTLE_TIME = timedelta(seconds=30)
 # Calls that began so long before an erasure may end after it.
 _LONGEST_CALL = timedelta(minutes=10)
 # Searches that began so long before an erasure lose their words, if these are kept: they may name the person.
@@ -33,7 +33,7 @@ _SECRET_BYTES = 32
 _CLEARED_AT_ONCE = 5000
 
 
-async def note_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
+async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
     """Note that a person is erased, and destroy the key of the tenant's hashes."""
     await _note(tx, tenant_id, f"subject:{subject_id}", at=at)
     await tx.execute(QUERIES["delete_access_key"], tenant_id=tenant_id)
@@ -55,7 +55,7 @@ async def clear_sessions(
             await _note(tx, tenant_id, f"session:{name}", at=at)
 
 
-async def clear_words(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
+async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
     """Remove the recorded words of searches that found memories; return from how many accesses."""
     return await tx.execute(QUERIES["clear_words_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
 
@@ -77,13 +77,13 @@ async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) ->
     )
 
 
-class ErasureStore(Store):
+class AccessLogErasure(Store):
     """Removes from the access log and the statistics what they keep of erased people and sessions."""
 
     def __init__(self, tables: Tables, *, longest_call: timedelta) -> None:
         """Keep the notes of erasures until calls that may last so long are recorded."""
         super().__init__(tables)
-        self.keep = longest_call + SETTLE
+        self.keep = longest_call + SETTLE_TIME
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
         """Take a person out of the access log; return how many accesses were changed."""
@@ -105,17 +105,17 @@ class ErasureStore(Store):
 
         What fails is done again by the next call, as the notes of the erasures go last.
         """
-        until = at - SETTLE
+        until = at - SETTLE_TIME
         of_tenant = {"tenant_id": tenant_id}
         async with self._database.tenant(tenant_id) as tx:
             times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
         if times is None or times["first_time"] is None:
             return False
-        since, before = first_id(times["first_time"] - max(_LONGEST_CALL, self.keep)), first_id(times["last_time"])
+        since, before = min_id_at(times["first_time"] - max(_LONGEST_CALL, self.keep)), min_id_at(times["last_time"])
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
             await tx.execute(QUERIES["clear_words_of_lost_memories"], **of_tenant, since_id=since)
-            since = first_id(times["first_time"] - _LONGEST_SEARCH)
+            since = min_id_at(times["first_time"] - _LONGEST_SEARCH)
             await tx.execute(QUERIES["clear_words_between"], **of_tenant, since_id=since, before_id=before)
             await tx.execute(QUERIES["delete_access_key"], **of_tenant)
             return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.keep) > 0

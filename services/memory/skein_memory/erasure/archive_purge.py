@@ -13,9 +13,9 @@ from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, parse_id
 from skein_kit.json_values import exact
 from skein_memory.cold_storage import rows as cold_rows
-from skein_memory.cold_storage.files import Files
+from skein_memory.cold_storage.files import ArchiveReader
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import SPARED_ANSWERS, purged
+from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, purge_events
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.memories.filter_fields import fields_of_row
@@ -42,7 +42,7 @@ _BEFORE_ALL = UUID(int=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class PurgeOptions:
     """Why memories go: when, by whom, and whether this only asks what would go."""
 
     at: datetime
@@ -53,7 +53,7 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Expunged:
+class ArchivePurge:
     """Which memories went, which names meant one of cold storage, and up to which archive nothing is left."""
 
     memory_ids: list[UUID]
@@ -64,12 +64,12 @@ class Expunged:
     more: bool = False
 
 
-class ExpungingStore(Files):
+class ArchivePurgeStore(ArchiveReader):
     """Removes memories that lie in archives; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
 
     async def named(
-        self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: Wish
-    ) -> Expunged:
+        self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: PurgeOptions
+    ) -> ArchivePurge:
         """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
         ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
         async with self._database.tenant(tenant_id) as tx:
@@ -83,9 +83,11 @@ class ExpungingStore(Files):
         gone: list[UUID] = []
         for archive_id, memory_ids in _by_archive(rows).items():
             gone += await self._expunge(tenant_id, archive_id, _choosing(wanted.condition(wish.at), memory_ids), wish)
-        return Expunged(memory_ids=gone, names=meant, seen=newest)
+        return ArchivePurge(memory_ids=gone, names=meant, seen=newest)
 
-    async def of_subject(self, tenant_id: UUID, subject_id: str, *, after: UUID | None, wish: Wish) -> Expunged:
+    async def of_subject(
+        self, tenant_id: UUID, subject_id: str, *, after: UUID | None, wish: PurgeOptions
+    ) -> ArchivePurge:
         """Remove all memories about a person from archives after one."""
         gone: list[UUID] = []
         since = _BEFORE_ALL if after is None else UUID(int=after.int + 1)
@@ -108,9 +110,9 @@ class ExpungingStore(Files):
             for archive_id, memory_ids in found.items():
                 gone += await self._expunge(tenant_id, archive_id, _choosing(None, memory_ids), wish)
             if is_all:
-                return Expunged(memory_ids=gone, seen=newest)
+                return ArchivePurge(memory_ids=gone, seen=newest)
 
-    async def passing(self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: Wish) -> Expunged:
+    async def passing(self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: PurgeOptions) -> ArchivePurge:
         """Remove what passes from some archives after one, whose files are read and held against the filter."""
         async with self._database.tenant(tenant_id) as tx:
             looked = await tx.rows(
@@ -127,12 +129,12 @@ class ExpungingStore(Files):
                 gone += await self._expunge(tenant_id, row["archive_id"], choose, wish)
                 files += 1
             if files == ARCHIVES_AT_ONCE and place < len(looked):
-                return Expunged(memory_ids=gone, seen=row["archive_id"], more=True)
+                return ArchivePurge(memory_ids=gone, seen=row["archive_id"], more=True)
         seen = looked[-1]["archive_id"] if looked else after or _BEFORE_ALL
-        return Expunged(memory_ids=gone, seen=seen, more=len(looked) == _LOOKED_AT)
+        return ArchivePurge(memory_ids=gone, seen=seen, more=len(looked) == _LOOKED_AT)
 
     async def _expunge(
-        self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], wish: Wish
+        self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], wish: PurgeOptions
     ) -> Sequence[UUID]:
         """Take what is chosen out of an archive; return which: none when somebody else restored it meanwhile."""
         while True:
@@ -145,15 +147,19 @@ class ExpungingStore(Files):
                 return gone
             names = {str(id_) for id_ in gone}
             left = {
-                table: [row for row in held if not any(row[column] in names for column in cold_rows.KEPT[table])]
+                table: [
+                    row for row in held if not any(row[column] in names for column in cold_rows.ARCHIVED_TABLES[table])
+                ]
                 for table, held in rows.items()
             }
-            written = await self._cold.write(tenant_id, archive_id, cold_rows.lines(left)) if left["entries"] else None
+            written = (
+                await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(left)) if left["entries"] else None
+            )
             async with self._database.tenant(tenant_id) as tx:
                 locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
                 is_mine = locked is not None and locked["checksum"] == archive["checksum"]
                 if is_mine:
-                    await _forget(tx, tenant_id, gone, rows, wish)
+                    await _record_purge(tx, tenant_id, gone, rows, wish)
                     if written is None:
                         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
                     else:
@@ -179,11 +185,11 @@ async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
     return newest or _BEFORE_ALL
 
 
-async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Rows, wish: Wish) -> None:
+async def _record_purge(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Rows, wish: PurgeOptions) -> None:
     """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored answer."""
     names = {str(id_) for id_ in gone}
     said = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
-    await tombstones.write(
+    await tombstones.insert_memories(
         tx,
         tenant_id,
         gone,
@@ -191,7 +197,7 @@ async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: 
         external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
         sayings=[(row["type"], row["content"], _json(row["data"])) for row in said],
     )
-    await access_log_erasure.clear_words(tx, tenant_id, gone)
+    await access_log_erasure.clear_queries(tx, tenant_id, gone)
     if wish.of_person:
         sessions = {row["session_id"] for row in said if row["session_id"]}
         await access_log_erasure.clear_sessions(tx, tenant_id, wish.of_person, sessions, at=wish.at)
@@ -201,9 +207,9 @@ async def _forget(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: 
         tenant_id=tenant_id,
         since_time=wish.at - LIFETIME,
         names=sorted(names),
-        spared=list(SPARED_ANSWERS),
+        spared=list(KEPT_RESPONSE_TYPES),
     )
-    await writer.record(tx, tenant_id, purged(gone, new_id(wish.at)), at=wish.at, by=wish.by)
+    await writer.insert_events(tx, tenant_id, purge_events(gone, new_id(wish.at)), at=wish.at, by=wish.by)
 
 
 def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:
@@ -218,7 +224,7 @@ def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> 
             for row in rows["entries"]
             if (memory_id := UUID(row["memory_id"])) is not None
             and (among is None or memory_id in among)
-            and (condition is None or filters.holds(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))
+            and (condition is None or filters.matches(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))
         }
 
     return choose

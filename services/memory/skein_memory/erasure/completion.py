@@ -8,15 +8,15 @@ from uuid import UUID
 
 import asyncpg
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-from skein_memory.erasure.access_log_erasure import SETTLE
+from skein_memory.erasure.access_log_erasure import SETTLE_TIME
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_memory.erasure.access_log_erasure import ErasureStore
+    from skein_memory.erasure.access_log_erasure import AccessLogErasure
 
 # The clocks of this loop and of the erasures may differ by this time.
 _SPARE_SECONDS = 1.0
@@ -29,11 +29,11 @@ log = logs.get("memory")
 class ErasureCompleter:
     """Completes the erasures of tenants, one tenant after the other."""
 
-    def __init__(self, erasures: ErasureStore) -> None:
+    def __init__(self, erasures: AccessLogErasure) -> None:
         """Complete the erasures of this store."""
         self._erasures = erasures
         # Due times by the loop's clock; all entries of one queue have the same delay.
-        delays = (SETTLE.total_seconds(), erasures.keep.total_seconds())
+        delays = (SETTLE_TIME.total_seconds(), erasures.keep.total_seconds())
         self._due = {delay + _SPARE_SECONDS: asyncio.Queue[tuple[float, UUID]]() for delay in delays}
         # Planner statistics from before this time may contain values of erased people; None: there are none.
         self._outdated: datetime | None = None
@@ -59,7 +59,7 @@ class ErasureCompleter:
             if await self._erasures.finish(tenant_id, at=at):
                 self._outdated = at
             await self._refresh()
-        except (Refusal, asyncpg.PostgresError) as error:
+        except (RpcError, asyncpg.PostgresError) as error:
             log.warning("erasure_not_finished", tenant_id=str(tenant_id), error=type(error).__name__)
 
     async def _consume(self, queue: asyncio.Queue[tuple[float, UUID]]) -> None:
@@ -73,7 +73,7 @@ class ErasureCompleter:
             await asyncio.sleep(_REFRESH_SECONDS / 3)
             try:
                 await self._refresh()
-            except (Refusal, asyncpg.PostgresError) as error:
+            except (RpcError, asyncpg.PostgresError) as error:
                 log.warning("statistics_not_refreshed", error=type(error).__name__)
 
     async def _refresh(self) -> None:

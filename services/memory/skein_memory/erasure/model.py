@@ -21,7 +21,7 @@ _QUERIES = Queries.of("skein_memory")
 
 # Every table that holds something of what memories say, children before the memories themselves. Each query removes
 # what belongs to `memory_ids`. A table that is not listed goes with its memory as well, by its foreign key, uncounted.
-CONTENT: Mapping[str, Query] = {
+CONTENT_TABLES: Mapping[str, Query] = {
     "memory.versions": _QUERIES["erase_versions"],
     "memory.revisions": _QUERIES["erase_revisions"],
     "memory.accesses": _QUERIES["erase_accesses"],
@@ -40,11 +40,11 @@ CONTENT: Mapping[str, Query] = {
     "memory.entries": _QUERIES["erase_entries"],
 }
 # Stored answers to these hold ids and counts only: repeated, they still tell what was removed.
-SPARED_ANSWERS = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.ForgetMemoriesRequest")
+KEPT_RESPONSE_TYPES = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.ForgetMemoriesRequest")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
+class PurgeReceipt:
     """What a purge removed, or would remove."""
 
     receipt_id: UUID
@@ -69,7 +69,7 @@ class Receipt:
         return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
 
 
-def purged(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
+def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
     """Return the events of memories that were purged; `cause` says why where no caller asked for it."""
     payload = {"receipt_id": str(receipt_id)}
     if cause:

@@ -9,22 +9,22 @@ from uuid import UUID
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import page_size, read_token, write_token
-from skein_kit.rpc.well_known_types import time
-from skein_memory.erasure.archive_purge import Expunged, Wish
-from skein_memory.erasure.store import Erased, Selection
+from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
+from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.rpc import versions_of
 from skein_memory.memories import convert as wire
-from skein_memory.page_builder import Answer
+from skein_memory.page_builder import PageBuilder
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_memory.erasure.model import Receipt
+    from skein_memory.erasure.model import PurgeReceipt
     from skein_memory.memories.model import Memory
 
 DEFAULT_PURGE = 100
@@ -33,39 +33,39 @@ _MOST_VERSIONS = 100
 _MOST_LINKS = 1000
 
 
-class ErasingRpcs(Rpcs):
+class PurgeHandlers(Rpcs):
     """Removing memories for good, taking them along before, and forgetting many at once."""
 
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.visible())
         memories, after = await self._parts.erasing.select(tenant_id, selection, at=now())
-        answer = Answer[pb.ExportedMemory]()
+        answer = PageBuilder[pb.ExportedMemory]()
         for memory in memories:
             if not answer.take([await self._exported(tenant_id, memory)]):
                 after = UUID(answer.items[-1].memory.memory_id)
                 break
         return pb.ExportMatchingResponse(
             memories=answer.items,
-            next_page_token=_token(_Place(after=after), tenant_id, request.selection) if after else "",
+            next_page_token=_token(_PurgeCursor(after=after), tenant_id, request.selection) if after else "",
         )
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         who, at = caller(context), now()
-        tenant_id, once = who.tenant(), Once.of(who, request)
+        tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
         first = await self._parts.erasing.first_answer(tenant_id, once)
         if first is not None:
             answer = pb.PurgeMemoriesResponse.FromString(first)
             # The process that gave it may have died before it was through.
             await self._after_purge(tenant_id, request, answer)
             return answer
-        wish = Wish(at=at, by=who.principal, dry_run=request.dry_run)
+        wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
         selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
         stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
         selection = replace(selection, subject_id=_subject(request.selection), seen=stored.seen)
 
-        def respond(erased: Erased) -> pb.PurgeMemoriesResponse:
+        def respond(erased: PurgeResult) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
                 archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
                 receipt=receipt_of(erased.receipt),
@@ -91,20 +91,20 @@ class ErasingRpcs(Rpcs):
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()
-        tenant_id, once = who.tenant(), Once.of(who, request)
+        tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
         first = await self._parts.erasing.first_answer(tenant_id, once)
         if first is not None:
             return pb.ForgetMemoriesResponse.FromString(first)
-        wish = Wish(at=at, by=who.principal, dry_run=request.dry_run)
+        wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
         selection = _selection(
             request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
         )
-        stored = Expunged(memory_ids=[])
+        stored = ArchivePurge(memory_ids=[])
         if request.hard:
             stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
             selection = replace(selection, seen=stored.seen)
 
-        def respond(erased: Erased) -> pb.ForgetMemoriesResponse:
+        def respond(erased: PurgeResult) -> pb.ForgetMemoriesResponse:
             return pb.ForgetMemoriesResponse(
                 memory_ids=[str(id_) for id_ in erased.memory_ids],
                 archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
@@ -118,8 +118,8 @@ class ErasingRpcs(Rpcs):
         return pb.ForgetMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
 
     async def _expunged(
-        self, tenant_id: UUID, asked: pb.MemorySelection, page_token: str, wanted: Filter, wish: Wish
-    ) -> Expunged:
+        self, tenant_id: UUID, asked: pb.MemorySelection, page_token: str, wanted: Filter, wish: PurgeOptions
+    ) -> ArchivePurge:
         """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
 
         It goes first: a call that is cut off after it is repeated, and finds nothing more there. Each call looks at
@@ -138,7 +138,7 @@ class ErasingRpcs(Rpcs):
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
         versions, has_all_versions = await self._parts.finding.versions_of(tenant_id, memory, _MOST_VERSIONS)
         links = await self._parts.finding.links_of(tenant_id, memory, _MOST_LINKS + 1)
-        earlier, linked = Answer[pb.MemoryVersion](), Answer[pb.Link]()
+        earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
         made = versions_of(versions, _MOST_VERSIONS, is_all=has_all_versions)
         has_all_versions &= earlier.take(made) == len(made)
         has_all_links = linked.take(wire.link(link) for link in links[:_MOST_LINKS]) == len(links)
@@ -166,7 +166,7 @@ def _selection(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Place:
+class _PurgeCursor:
     """Where a purge goes on: among the memories, after the last of them among the blocks, and in cold storage."""
 
     after: UUID | None = None
@@ -174,13 +174,13 @@ class _Place:
     cold_after: UUID | None = None
 
 
-def _places(place: Sequence[str] | None) -> _Place:
+def _places(place: Sequence[str] | None) -> _PurgeCursor:
     """Read where to go on. Raises PageTokenInvalid."""
     match place:
         case None:
-            return _Place()
+            return _PurgeCursor()
         case [after, blocks_after, cold_after]:
-            return _Place(after=_read(after), blocks_after=blocks_after or None, cold_after=_read(cold_after))
+            return _PurgeCursor(after=_read(after), blocks_after=blocks_after or None, cold_after=_read(cold_after))
     raise PageTokenInvalid
 
 
@@ -192,15 +192,15 @@ def _read(text: str) -> UUID | None:
     return id_
 
 
-def _going_on(erased: Erased, stored: Expunged, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+def _going_on(erased: PurgeResult, stored: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection) -> str:
     """Return where a purge goes on; nowhere when nothing is left in the tables and in cold storage."""
     if erased.after is None and erased.blocks_after is None and not (stored.more or erased.is_behind):
         return ""
-    place = _Place(after=erased.after, blocks_after=erased.blocks_after, cold_after=stored.seen)
+    place = _PurgeCursor(after=erased.after, blocks_after=erased.blocks_after, cold_after=stored.seen)
     return _token(place, tenant_id, selection)
 
 
-def _token(place: _Place, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+def _token(place: _PurgeCursor, tenant_id: UUID, selection: pb.MemorySelection) -> str:
     """Bind a place to the selection alone: the next call has another request_id."""
     said = [place.after or "", place.blocks_after or "", place.cold_after or ""]
     return write_token([str(part) for part in said], tenant_id, _question(selection))
@@ -216,12 +216,12 @@ def _subject(selection: pb.MemorySelection) -> str:
     return selection.filter.subject_id if selection == alone else ""
 
 
-def receipt_of(receipt: Receipt | None) -> pb.PurgeReceipt | None:
+def receipt_of(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
     if receipt is None:
         return None
     return pb.PurgeReceipt(
         receipt_id=str(receipt.receipt_id),
-        purge_time=time(receipt.purge_time),
+        purge_time=to_timestamp(receipt.purge_time),
         memory_ids=[str(id_) for id_ in receipt.memory_ids],
         deleted_counts=receipt.deleted_counts,
         digest=receipt.digest,

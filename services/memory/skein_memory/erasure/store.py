@@ -13,11 +13,11 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit.idempotency.store import LIFETIME
-from skein_kit.ids import first_id, new_id, parse_id
+from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.search_text import postings
 from skein_memory.blocks import purge as erased_blocks
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import CONTENT, SPARED_ANSWERS, Receipt, purged
+from skein_memory.erasure.model import CONTENT_TABLES, KEPT_RESPONSE_TYPES, PurgeReceipt, purge_events
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
 from skein_memory.listing import store as finding
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
 Response = TypeVar("Response", bound=Message)
 
 # Memories whose time is over that one call purges, and how it looks for them.
-_RETIRED_AT_ONCE = 200
+_RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200
 # Expired memories that one transaction erases, and transactions of one call.
 _EXPIRED_AT_ONCE = 200
 _EXPIRED_PORTIONS = 20
-_NOTHING = finding.Found(memory_ids=[], after=None)
+_NOTHING = finding.MatchingIds(memory_ids=[], after=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Erased:
+class PurgeResult:
     """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left.
 
     Blocks are gone through when no memories are left: then `blocks_after` tells where to go on.
     """
 
     memory_ids: list[UUID]
-    receipt: Receipt | None
+    receipt: PurgeReceipt | None
     not_found: list[str]
     after: UUID | None
     blocks_after: str | None = None
@@ -86,7 +86,7 @@ class _Undone(Exception):
     """Leaves a transaction without a trace."""
 
 
-class ErasingStore(Store):
+class PurgeStore(Store):
     """Removes memories."""
 
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
@@ -95,7 +95,7 @@ class ErasingStore(Store):
             found, _ = await _selected(tx, tenant_id, selection, at=at)
             return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
 
-    async def first_answer(self, tenant_id: UUID, once: Once) -> bytes | None:
+    async def first_answer(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
         """Return what a request was answered when it came first; None when it is new."""
         first: bytes | None = None
         with suppress(_Undone):
@@ -107,9 +107,9 @@ class ErasingStore(Store):
     async def purge(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         selection: Selection,
-        respond: Callable[[Erased], Response],
+        respond: Callable[[PurgeResult], Response],
         *,
         at: datetime,
         by: str,
@@ -134,13 +134,13 @@ class ErasingStore(Store):
                 if selection.subject_id and found.after is None:
                     receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
                 if selection.subject_id:
-                    await access_log_erasure.note_subject(tx, tenant_id, selection.subject_id, at=at)
+                    await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
                     await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
                 receipt = replace(receipt, log_position=await access_log_erasure.log_end(tx))
                 is_behind = await _has_newer_archive(tx, tenant_id, selection)
                 if is_behind and not_found:
                     not_found = await _without_archived(tx, tenant_id, not_found)
-                erased = Erased(
+                erased = PurgeResult(
                     memory_ids=memory_ids,
                     receipt=receipt,
                     not_found=not_found,
@@ -161,9 +161,9 @@ class ErasingStore(Store):
     async def forget(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         selection: Selection,
-        respond: Callable[[Erased], Response],
+        respond: Callable[[PurgeResult], Response],
         *,
         at: datetime,
         by: str,
@@ -178,11 +178,11 @@ class ErasingStore(Store):
             memory_ids = found.memory_ids
             if not dry_run:
                 memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
-                memories = await entries.read(tx, tenant_id, memory_ids)
+                memories = await entries.read_memories(tx, tenant_id, memory_ids)
                 for memory in memories.values():
                     gone = memory.deleted(at=at, by=by)
-                    await entries.replace(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
-            response = respond(Erased(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
+                    await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
+            response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
             if not dry_run:
                 await self._requests.answer(tx, tenant_id, once, response)
                 await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
@@ -200,20 +200,20 @@ class ErasingStore(Store):
                     QUERIES["oldest_memories"],
                     tenant_id=tenant_id,
                     after_id=after_id,
-                    before_id=first_id(before),
+                    before_id=min_id_at(before),
                     before=before,
                     scan=_SCAN,
                 )
-                going = [row["memory_id"] for row in looked if row["goes"]][:_RETIRED_AT_ONCE]
+                going = [row["memory_id"] for row in looked if row["goes"]][:_RETENTION_BATCH]
                 if going or len(looked) < _SCAN:
                     break
                 after_id = looked[-1]["memory_id"]
             if going:
-                locked = await entries.locked_all(tx, tenant_id, going)
+                locked = await entries.lock_memories(tx, tenant_id, going)
                 # Somebody may have changed one while its lock was waited for: it is young again.
                 old = [id_ for id_ in going if id_ in locked and locked[id_].record_time < before]
                 await self._erase(tx, tenant_id, old, at=at, by=by, dry_run=False)
-                return len(old), len(going) == _RETIRED_AT_ONCE
+                return len(old), len(going) == _RETENTION_BATCH
         return 0, False
 
     async def erase_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
@@ -230,7 +230,7 @@ class ErasingStore(Store):
                 rows = await tx.rows(
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_AT_ONCE
                 )
-                locked = await entries.locked_all(tx, tenant_id, [row["memory_id"] for row in rows])
+                locked = await entries.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
                 # An import may have given one more time while its lock was waited for.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
                 await self._erase(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
@@ -238,8 +238,8 @@ class ErasingStore(Store):
         return erased
 
     async def purge_block(
-        self, tenant_id: UUID, once: Once, block_id: str, respond: Callable[[Receipt], Response], *, at: datetime,
-        by: str, dry_run: bool,
+        self, tenant_id: UUID, once: IdempotencyKey, block_id: str, respond: Callable[[PurgeReceipt], Response],
+        *, at: datetime, by: str, dry_run: bool,
     ) -> Response | bytes:  # fmt: skip
         """Remove a deleted block for good, or find out what would go; or return the first answer.
 
@@ -256,10 +256,12 @@ class ErasingStore(Store):
                     raise BlockNotFound
                 if held["is_active"]:
                     raise BlockNotDeleted
-                receipt = Receipt(
+                receipt = PurgeReceipt(
                     receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
                 )
-                erased = await erased_blocks.erase(tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by)
+                erased = await erased_blocks.purge_blocks(
+                    tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by
+                )
                 response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
@@ -269,16 +271,16 @@ class ErasingStore(Store):
         return response
 
     async def _erase_blocks(
-        self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: Receipt, *, by: str
-    ) -> tuple[Receipt, str | None]:
+        self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
+    ) -> tuple[PurgeReceipt, str | None]:
         """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
         await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
-        block_ids, after = await erased_blocks.of_subject(
+        block_ids, after = await erased_blocks.list_blocks_of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
         )
         if not block_ids:
             return receipt, None
-        erased = await erased_blocks.erase(
+        erased = await erased_blocks.purge_blocks(
             tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
         )
         await self._quotas.charge(tx, tenant_id, {"blocks": -erased.active_count})
@@ -288,7 +290,7 @@ class ErasingStore(Store):
     async def _erase(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
         cause: str = "",
-    ) -> Receipt:  # fmt: skip
+    ) -> PurgeReceipt:  # fmt: skip
         """Remove locked memories, with all that holds something of them.
 
         Tombstones stay, unless there is a `cause` other than a wish that they be forgotten.
@@ -297,10 +299,10 @@ class ErasingStore(Store):
         if memory_ids:
             active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
             if not cause:
-                await tombstones.write(tx, tenant_id, memory_ids, at=at)
-                await access_log_erasure.clear_words(tx, tenant_id, memory_ids)
-            await postings.discount(tx, tenant_id, memory_ids)
-            for table, query in CONTENT.items():
+                await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
+                await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
+            await postings.subtract_counts(tx, tenant_id, memory_ids)
+            for table, query in CONTENT_TABLES.items():
                 if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = removed
             emptied = await tx.execute(
@@ -308,13 +310,13 @@ class ErasingStore(Store):
                 tenant_id=tenant_id,
                 since_time=at - LIFETIME,
                 names=[str(id_) for id_ in memory_ids],
-                spared=list(SPARED_ANSWERS),
+                spared=list(KEPT_RESPONSE_TYPES),
             )
             if emptied:
                 counts["memory.requests"] = emptied
-            await writer.record(tx, tenant_id, purged(memory_ids, receipt_id, cause=cause), at=at, by=by)
+            await writer.insert_events(tx, tenant_id, purge_events(memory_ids, receipt_id, cause=cause), at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -counts.get("memory.links", 0)})
-        return Receipt(
+        return PurgeReceipt(
             receipt_id=receipt_id,
             purge_time=at,
             memory_ids=tuple(memory_ids),
@@ -325,16 +327,16 @@ class ErasingStore(Store):
 
 async def _selected(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
-) -> tuple[finding.Found, list[str]]:
+) -> tuple[finding.MatchingIds, list[str]]:
     """Find the memories that are meant and, for the first page, those of the names that mean none."""
     if selection.blocks_after is not None or selection.is_done:
         return _NOTHING, []
     if not selection.names:
         found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)
         return found, []
-    rows = await names.read(tx, QUERIES["find_first_known"], tenant_id, selection.names)
+    rows = await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, selection.names)
     memory_ids = [row["memory_id"] for row in rows.values()]
-    found = await finding.find_among(
+    found = await finding.filter_ids(
         tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
     )
     missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
@@ -364,5 +366,5 @@ async def _locked(
     if not memory_ids:
         return []
     await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
-    still = await finding.passing(tx, tenant_id, wanted.condition(at), memory_ids)
+    still = await finding.matching_ids(tx, tenant_id, wanted.condition(at), memory_ids)
     return [id_ for id_ in memory_ids if id_ in still]

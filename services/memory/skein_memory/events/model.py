@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 # Every type of event that the log may hold, so that a watch can be refused that waits for one that never comes.
-TYPES = frozenset(
+EVENT_TYPES = frozenset(
     {
         "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived",
         "memory_promoted", "memory_demoted",
@@ -27,7 +27,7 @@ TYPES = frozenset(
     }
 )  # fmt: skip
 # The names that MemoryVault gives to the same events; watches and filters take them as well.
-ALIASES: Mapping[str, str] = {
+MEMORYVAULT_EVENT_TYPES: Mapping[str, str] = {
     "memory_saved": "memory_created",
     "link_created": "memory_link_created",
     "link_updated": "memory_link_updated",
@@ -41,9 +41,9 @@ ALIASES: Mapping[str, str] = {
 }
 
 
-def canonical(name: str) -> str:
+def canonical_type(name: str) -> str:
     """Return the name that the event log has for a type of event, which may be MemoryVault's."""
-    return ALIASES.get(name, name)
+    return MEMORYVAULT_EVENT_TYPES.get(name, name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class Event:
     payload: Mapping[str, object] = field(default_factory=dict)
 
 
-def of_memory(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
+def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
     """Return the event of a memory that was created, changed, deleted, ...; `fields` are those that changed."""
     verb = kind.removeprefix("memory_").replace("_", " ")
     payload: dict[str, object] = {"type": memory.draft.type, "revision": memory.revision}

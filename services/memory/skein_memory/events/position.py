@@ -11,7 +11,7 @@ from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.model import TYPES, canonical
+from skein_memory.events.model import EVENT_TYPES, canonical_type
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,12 +44,12 @@ class Position(NamedTuple):
         return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
 
 
-BEGINNING = Position(0, UUID(int=0))
+START = Position(0, UUID(int=0))
 # Behind every change that there can be.
 END = Position((1 << 63) - 1, _LAST_ID)
 
 
-def before(horizon: int) -> Position:
+def last_position_before(horizon: int) -> Position:
     """Return the last place before a transaction: of all the places up to it nothing more is to come.
 
     `horizon` is the oldest transaction that was still at work.
@@ -73,7 +73,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class EventFilter:
     """Which changes somebody wants; what is empty wants all."""
 
     event_types: frozenset[str] = frozenset()
@@ -83,12 +83,12 @@ class Wanted:
     @classmethod
     def of(cls, given: pb.ChangeFilter) -> Self:
         """Read a filter; refuse to wait for a type of event that never comes."""
-        names = [canonical(name) for name in given.event_types]
-        known = ", ".join(sorted(TYPES))
+        names = [canonical_type(name) for name in given.event_types]
+        known = ", ".join(sorted(EVENT_TYPES))
         wrong = [
             (f"filter.event_types[{index}]", f"must be one of {known}")
             for index, name in enumerate(names)
-            if name not in TYPES
+            if name not in EVENT_TYPES
         ]
         if wrong:
             raise FieldInvalid(violations=wrong)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import history_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import BEGINNING, END, Position, Wanted
+from skein_memory.events.position import END, START, EventFilter, Position
 from skein_memory.memories import convert as wire
 from skein_memory.parts import Rpcs
 
@@ -24,14 +24,18 @@ class HistoryRpcs(Rpcs):
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
         tenant_id = caller(context).tenant()
-        place, wanted, count = _place_of(request, tenant_id), Wanted.of(request.filter), page_size(request.page_size)
+        place, wanted, count = (
+            _place_of(request, tenant_id),
+            EventFilter.of(request.filter),
+            resolve_page_size(request.page_size),
+        )
         if request.newest_first:
             end = await self._parts.changes.now(tenant_id)
             part = await self._parts.changes.back(tenant_id, place, wanted, count)
         else:
             part = await self._parts.changes.wanted(tenant_id, place, wanted, count)
             end = part.position
-        page = fitting(wire.change(change) for change in part.changes)
+        page = fit_items(wire.change(change) for change in part.changes)
         is_cut = len(page) < len(part.changes)
         position = page[-1].position if is_cut else str(part.position)
         more = is_cut or not part.is_all
@@ -45,7 +49,7 @@ class HistoryRpcs(Rpcs):
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._parts.watching.watch(caller(context).tenant(), position, Wanted.of(request.filter))
+        watched = self._parts.watching.watch(caller(context).tenant(), position, EventFilter.of(request.filter))
         async with aclosing(watched):
             async for change, place in watched:
                 known = None if change is None else wire.change(change)
@@ -57,7 +61,7 @@ def _place_of(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
     if place is None:
         if request.position:
             return Position.of(request.position)
-        return END if request.newest_first else BEGINNING
+        return END if request.newest_first else START
     try:
         return Position.of(*place)
     except (PositionInvalid, TypeError):

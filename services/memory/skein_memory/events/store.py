@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import BEGINNING, Change, Position, Wanted, before
+from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
 from skein_memory.queries import QUERIES
 from skein_memory.store_base import Store
 
@@ -22,7 +22,7 @@ _PORTION = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class EventBatch:
     """Some of the log, in order."""
 
     changes: Sequence[Change]
@@ -32,21 +32,23 @@ class Part:
     is_all: bool
 
 
-class ChangeStore(Store):
+class EventStore(Store):
     """Reads what happened."""
 
     async def now(self, tenant_id: UUID) -> Position:
         """Return the place before which nothing is to come any more."""
-        horizon, _ = await self._read(tenant_id, BEGINNING, "", 0)
-        return before(horizon)
+        horizon, _ = await self._read(tenant_id, START, "", 0)
+        return last_position_before(horizon)
 
-    async def after(self, tenant_id: UUID, position: Position, count: int) -> Part:
+    async def after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
         """Read up to `count` changes from after a position. Raises PositionInvalid for one that lies ahead."""
         horizon, changes = await self._read(tenant_id, position, "", count)
         is_all = len(changes) < count
-        return Part(changes=changes, position=before(horizon) if is_all else changes[-1].position, is_all=is_all)
+        return EventBatch(
+            changes=changes, position=last_position_before(horizon) if is_all else changes[-1].position, is_all=is_all
+        )
 
-    async def wanted(self, tenant_id: UUID, position: Position, wanted: Wanted, count: int) -> Part:
+    async def wanted(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
         """Read up to `count` changes that are wanted; fewer, or none, when it takes long to find them."""
         found: list[Change] = []
         looked_at = 0
@@ -55,17 +57,17 @@ class ChangeStore(Store):
             horizon, changes = await self._read(tenant_id, position, wanted.entity_id, portion)
             for change in changes:
                 if len(found) == count:
-                    return Part(changes=found, position=position, is_all=False)
+                    return EventBatch(changes=found, position=position, is_all=False)
                 position = change.position
                 if wanted.has(change):
                     found.append(change)
             if len(changes) < portion:
-                return Part(changes=found, position=before(horizon), is_all=True)
+                return EventBatch(changes=found, position=last_position_before(horizon), is_all=True)
             looked_at += len(changes)
             if looked_at >= _LOOKED_AT:
-                return Part(changes=found, position=position, is_all=False)
+                return EventBatch(changes=found, position=position, is_all=False)
 
-    async def back(self, tenant_id: UUID, position: Position, wanted: Wanted, count: int) -> Part:
+    async def back(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
         """Do as `wanted`, newest first from before a position; where to go on is the last change's position.
 
         Of a page that found nothing it is that of the last change that was looked at.
@@ -77,15 +79,15 @@ class ChangeStore(Store):
             changes = await self._read_back(tenant_id, position, wanted.entity_id, portion)
             for change in changes:
                 if len(found) == count:
-                    return Part(changes=found, position=position, is_all=False)
+                    return EventBatch(changes=found, position=position, is_all=False)
                 position = change.position
                 if wanted.has(change):
                     found.append(change)
             if len(changes) < portion:
-                return Part(changes=found, position=position, is_all=True)
+                return EventBatch(changes=found, position=position, is_all=True)
             looked_at += len(changes)
             if looked_at >= _LOOKED_AT:
-                return Part(changes=found, position=position, is_all=False)
+                return EventBatch(changes=found, position=position, is_all=False)
 
     async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
         """Return the horizon and changes before it, both as one snapshot has them."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Histogram
 
-from skein_kit.errors import DatabaseUnavailable, Refusal
+from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_memory.errors import WatchTooSlow
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from uuid import UUID
 
-    from skein_memory.events.position import Change, Position, Wanted
-    from skein_memory.events.store import ChangeStore
+    from skein_memory.events.position import Change, EventFilter, Position
+    from skein_memory.events.store import EventStore
 
-FIRST_PAUSE_SECONDS = 0.05
+MIN_POLL_SECONDS = 0.05
 # Changes read at once.
 _PORTION = 500
 # A look that takes longer is given up.
-_LOOK_SECONDS = 10.0
+_POLL_TIMEOUT_SECONDS = 10.0
 # So long a full watcher is waited for, once: a burst sends nobody away who reads.
-_PATIENCE_SECONDS = 1.0
+_SLOW_SUBSCRIBER_SECONDS = 1.0
 # Looks that failed in a row after which watchers are told so.
 _FAILURES = 10
 
-TOLD = Histogram(
+NOTIFICATION_DELAY = Histogram(
     "skein_change_told_seconds",
     "Time from a change until those who watch are told: by a stream, by a webhook.",
     ["reader"],
@@ -46,10 +46,10 @@ TOLD = Histogram(
 log = logs.get("memory")
 
 
-class Waiting:
+class Subscriber:
     """What waits for one watcher."""
 
-    def __init__(self, tail: Tail, wanted: Wanted, after: Position, room: int) -> None:
+    def __init__(self, tail: TenantTail, wanted: EventFilter, after: Position, room: int) -> None:
         """Take what is wanted and lies after a position, up to `room` changes at a time."""
         self._tail = tail
         self._wanted = wanted
@@ -58,7 +58,7 @@ class Waiting:
         self._changes: deque[Change] = deque()
         self._news = asyncio.Event()
         self._has_room = asyncio.Event()
-        self.why: Refusal | None = None
+        self.why: RpcError | None = None
         # Nothing is put any more: there was too much, or nobody takes it.
         self.is_too_slow = self.is_gone = False
 
@@ -85,7 +85,7 @@ class Waiting:
         self.is_gone = True
         self._has_room.set()
 
-    def end(self, why: Refusal) -> None:
+    def end(self, why: RpcError) -> None:
         """Let the watcher know that nothing more comes."""
         self.why = why
         self._news.set()
@@ -114,33 +114,31 @@ class Waiting:
         return max(self._after, self._tail.position)
 
 
-class Tail:
+class TenantTail:
     """The end of one tenant's log, and who waits there."""
 
     def __init__(self, tenant_id: UUID, position: Position) -> None:
         """Begin after a position."""
         self.tenant_id = tenant_id
         self.position = position
-        self.waiting: set[Waiting] = set()
+        self.waiting: set[Subscriber] = set()
 
 
-class Watching:
+class EventStream:
     """The watchers of a process."""
 
-    def __init__(
-        self, store: ChangeStore, *, heartbeat_seconds: float, longest_pause_seconds: float, room: int
-    ) -> None:
+    def __init__(self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, room: int) -> None:
         """Look at the log after each pause, which grows up to the longest while nothing happens."""
         self._store = store
         self._heartbeat = heartbeat_seconds
         self._longest_pause = longest_pause_seconds
         self._room = room
         self._portion = max(1, min(_PORTION, room // 2))
-        self._tails: dict[UUID, Tail] = {}
+        self._tails: dict[UUID, TenantTail] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Watching]:
+    async def open(self) -> AsyncIterator[EventStream]:
         """Look while the block runs."""
         try:
             yield self
@@ -151,7 +149,7 @@ class Watching:
             await asyncio.gather(*looking, return_exceptions=True)
 
     async def watch(
-        self, tenant_id: UUID, position: Position | None, wanted: Wanted
+        self, tenant_id: UUID, position: Position | None, wanted: EventFilter
     ) -> AsyncGenerator[tuple[Change | None, Position]]:
         """Yield changes and, at once and while there are none, None, each with the place to resume from.
 
@@ -177,7 +175,7 @@ class Watching:
         finally:
             waiting.leave()
 
-    async def _live(self, waiting: Waiting, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
+    async def _live(self, waiting: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._heartbeat
         while True:
@@ -198,23 +196,23 @@ class Watching:
                 continue
             due = loop.time() + self._heartbeat
 
-    def _join(self, tenant_id: UUID, at: Position, wanted: Wanted) -> Waiting | None:
+    def _join(self, tenant_id: UUID, at: Position, wanted: EventFilter) -> Subscriber | None:
         """Wait at the tail of a tenant, from after a place on; None when the tail is further than that."""
         tail = self._tails.get(tenant_id)
         if tail is None:
-            tail = self._tails[tenant_id] = Tail(tenant_id, at)
+            tail = self._tails[tenant_id] = TenantTail(tenant_id, at)
             # It looks for all who come, so it is not the work of the call that came first.
             task = asyncio.create_task(self._look(tail), context=contextvars.Context())
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
         elif tail.position > at:
             return None
-        waiting = Waiting(tail, wanted, at, self._room)
+        waiting = Subscriber(tail, wanted, at, self._room)
         tail.waiting.add(waiting)
         return waiting
 
-    async def _look(self, tail: Tail) -> None:
-        pause, failures = FIRST_PAUSE_SECONDS, 0
+    async def _look(self, tail: TenantTail) -> None:
+        pause, failures = MIN_POLL_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
             if not tail.waiting:
@@ -222,29 +220,29 @@ class Watching:
                 return
             pause = min(2 * pause, self._longest_pause)
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
                     part = await self._store.after(tail.tenant_id, tail.position, self._portion)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find out more.
                 failures += 1
                 log.warning("watch_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
                     for waiting in tail.waiting:
-                        waiting.end(error if isinstance(error, Refusal) else DatabaseUnavailable())
+                        waiting.end(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
             await _room(tail, len(part.changes))
             for change in part.changes:
-                TOLD.labels("stream").observe(max(0.0, (now() - change.create_time).total_seconds()))
+                NOTIFICATION_DELAY.labels("stream").observe(max(0.0, (now() - change.create_time).total_seconds()))
                 for waiting in tail.waiting:
                     waiting.put(change)
             tail.position = part.position
             if part.changes:
-                pause = FIRST_PAUSE_SECONDS if part.is_all else 0
+                pause = MIN_POLL_SECONDS if part.is_all else 0
 
 
-async def _room(tail: Tail, count: int) -> None:
+async def _room(tail: TenantTail, count: int) -> None:
     """Wait until all have room for so many changes, or have had their time."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_SLOW_SUBSCRIBER_SECONDS):
             for waiting in [*tail.waiting]:
                 await waiting.room(count)

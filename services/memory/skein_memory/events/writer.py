@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import Rows
+from skein_kit.database.batch_insert import InsertRows
 from skein_kit.ids import new_ids
 from skein_memory.queries import QUERIES
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Former:
+class Revision:
     """What something other than a memory was before a change: `state` as JSON text.
 
     `kind` is "link", "alias", "source_trust", "conflict" or "block". The memories named take it with them when they are
@@ -40,14 +40,14 @@ class Former:
     subject_id: str | None = None
 
 
-async def record(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
+async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
     """Add events to the tenant's log; they are read in the order given, once the transaction is committed."""
-    await batch_insert.insert(tx, tenant_id, [rows(events, at=at, by=by)])
+    await batch_insert.insert_batch(tx, tenant_id, [event_rows(events, at=at, by=by)])
 
 
-def rows(events: Sequence[Event], *, at: datetime, by: str) -> Rows:
+def event_rows(events: Sequence[Event], *, at: datetime, by: str) -> InsertRows:
     """Return what adds events to the tenant's log."""
-    return Rows(
+    return InsertRows(
         QUERIES["insert_changes"],
         [
             {
@@ -65,12 +65,12 @@ def rows(events: Sequence[Event], *, at: datetime, by: str) -> Rows:
     )
 
 
-async def keep(tx: Transaction, tenant_id: UUID, former: Sequence[Former]) -> None:
+async def insert_revisions(tx: Transaction, tenant_id: UUID, former: Sequence[Revision]) -> None:
     """Keep what things were until this transaction changed them."""
     await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in former])
 
 
-async def last_kept(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
+async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
     """Return the number of the last earlier state that is kept of something; 0 for none.
 
     What is made anew after it was removed counts on from there.

@@ -8,7 +8,7 @@ from typing import TypeVar
 Node = TypeVar("Node", bound=Hashable)
 
 # What a link of each relation carries; one of another relation carries what a related one does.
-CARRIED: Mapping[str, float] = {
+RELATION_FACTORS: Mapping[str, float] = {
     "supports": 0.88,
     "causes": 0.82,
     "example_of": 0.70,
@@ -16,13 +16,13 @@ CARRIED: Mapping[str, float] = {
     "related": 0.62,
     "contradicts": -0.75,
 }
-OTHERS_CARRY = CARRIED["related"]
+DEFAULT_FACTOR = RELATION_FACTORS["related"]
 DAMPING = 0.74
-FURTHER = 0.78
+HOP_DECAY = 0.78
 _DIGITS = 6
 
 
-def activated(
+def spread_activation(
     seeds: Mapping[Node, float], links: Iterable[tuple[Node, Node, str, float]], *, hops: int
 ) -> dict[Node, float]:
     """Return the activation of every node that is reached within so many hops, seeds included, between -1 and 1.
@@ -33,7 +33,7 @@ def activated(
     """
     carrying: dict[Node, list[tuple[Node, float]]] = {}
     for start, end, relation, weight in links:
-        carrying.setdefault(start, []).append((end, CARRIED.get(relation, OTHERS_CARRY) * weight * DAMPING))
+        carrying.setdefault(start, []).append((end, RELATION_FACTORS.get(relation, DEFAULT_FACTOR) * weight * DAMPING))
     total = {node: _clamped(strength) for node, strength in seeds.items()}
     # What arrived with the last hop, by where it came from; a seed's comes from nowhere.
     arrived: dict[Node, dict[Node | None, float]] = {node: {None: strength} for node, strength in total.items()}
@@ -49,7 +49,7 @@ def activated(
                     came[node] = came.get(node, 0.0) + passed * carried * fading
         for node, sources in next_.items():
             total[node] = total.get(node, 0.0) + sum(sources.values())
-        arrived, fading = next_, fading * FURTHER
+        arrived, fading = next_, fading * HOP_DECAY
     return {node: round(_clamped(value), _DIGITS) for node, value in total.items()}
 
 

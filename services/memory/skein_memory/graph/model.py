@@ -21,9 +21,9 @@ MAX_RADIUS = 4
 MAX_PATH_HOPS = 8
 DEFAULT_PATHS = 5
 # Characters of a title that are told.
-TOLD_TITLE = 200
+MAX_TITLE = 200
 # Tags that are told of an inferred link, and how many make it as strong as can be.
-TOLD_TAGS = 10
+MAX_TAGS = 10
 _ENOUGH_TAGS = 3
 
 
@@ -54,7 +54,7 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Inferred:
+class InferredLink:
     """Two memories that share tags; the first is the older."""
 
     from_memory_id: UUID
@@ -67,9 +67,9 @@ class Inferred:
         return min(1.0, len(self.shared_tags) / _ENOUGH_TAGS)
 
 
-def inferred(
+def infer_links(
     tags: Mapping[UUID, Sequence[str]], linked: set[frozenset[UUID]], *, most: int
-) -> tuple[list[Inferred], bool]:
+) -> tuple[list[InferredLink], bool]:
     """Return pairs that share tags and are not `linked`, those with the most first; and whether there are others."""
     numbers = {tag: number for number, tag in enumerate(sorted({tag for own in tags.values() for tag in own}))}
     # A set of tags as the bits of one number: what two share is counted without looking at each tag.
@@ -81,7 +81,7 @@ def inferred(
     ]
     found.sort()
     return [
-        Inferred(
+        InferredLink(
             from_memory_id=older, to_memory_id=newer, shared_tags=tuple(sorted(set(tags[older]) & set(tags[newer])))
         )
         for _, older, newer in found[:most]
@@ -89,7 +89,7 @@ def inferred(
 
 
 @dataclass(slots=True)
-class Roads:
+class StepGraph:
     """The steps that a search for paths knows of: of several between two memories, in one direction, the strongest."""
 
     ahead: dict[UUID, dict[UUID, Step]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Roads:
 
 
 @dataclass(slots=True)
-class Budget:
+class SearchBudget:
     """What a search may still do."""
 
     left: int
@@ -141,7 +141,9 @@ class Budget:
         return not self.is_spent
 
 
-def shortest_paths(roads: Roads, start: UUID, goal: UUID, *, hops: int, count: int, budget: Budget) -> list[list[Step]]:
+def shortest_paths(
+    roads: StepGraph, start: UUID, goal: UUID, *, hops: int, count: int, budget: SearchBudget
+) -> list[list[Step]]:
     """Return up to `count` paths that meet no node twice, shortest first; of equally long ones in the order of steps.
 
     A path that can still be completed within `hops` waits by the length that it will have at least, so the first that

@@ -10,7 +10,14 @@ from google.protobuf.message import Message
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
-from skein_memory.graph.model import ACTIVATION_HOPS, DEFAULT_HOPS, DEFAULT_NODES, SUBGRAPH_NODES, TOLD_TAGS, Inferred
+from skein_memory.graph.model import (
+    ACTIVATION_HOPS,
+    DEFAULT_HOPS,
+    DEFAULT_NODES,
+    MAX_TAGS,
+    SUBGRAPH_NODES,
+    InferredLink,
+)
 from skein_memory.links.model import LinkFilter
 from skein_memory.memories import convert as wire
 from skein_memory.parts import Rpcs
@@ -167,12 +174,12 @@ def _node(node: Node) -> pb.GraphNode:
     )
 
 
-def _inferred(value: Inferred) -> pb.InferredLink:
+def _inferred(value: InferredLink) -> pb.InferredLink:
     return pb.InferredLink(
         from_memory_id=str(value.from_memory_id),
         to_memory_id=str(value.to_memory_id),
         shared_tag_count=len(value.shared_tags),
-        shared_tags=value.shared_tags[:TOLD_TAGS],
+        shared_tags=value.shared_tags[:MAX_TAGS],
         weight=value.weight,
     )
 

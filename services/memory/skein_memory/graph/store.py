@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skein_memory.errors import MemoryNotFound, PathToItself
-from skein_memory.graph.activation import activated
-from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, Inferred, Node, inferred
-from skein_memory.graph.suggestions import Alike, Suggestion, suggested
-from skein_memory.graph.traversal import PathSearch, walk
+from skein_memory.graph.activation import spread_activation
+from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, infer_links
+from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
+from skein_memory.graph.traversal import PathSearch, traverse
 from skein_memory.links import rows as edges
 from skein_memory.links.model import Link
 from skein_memory.memories import names
@@ -43,7 +43,7 @@ class Graph:
     nodes: Sequence[Node]
     links: Sequence[Link]
     truncated: bool
-    inferred: Sequence[Inferred] = ()
+    inferred: Sequence[InferredLink] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,13 +85,13 @@ class GraphStore(Store):
             policy = await self._policies.of(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
-            walked = await walk(tx, tenant_id, nodes, wanted, hops=radius, most=max(most, len(nodes)), at=at)
+            walked = await traverse(tx, tenant_id, nodes, wanted, hops=radius, most=max(most, len(nodes)), at=at)
             links, cut = await _among(tx, tenant_id, list(walked.nodes), wanted)
-            found: list[Inferred] = []
+            found: list[InferredLink] = []
             if infer:
                 tags = await _tags_of(tx, tenant_id, list(walked.nodes))
                 linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
-                found, more = inferred(tags, linked, most=policy.max_inferred_edges)
+                found, more = infer_links(tags, linked, most=policy.max_inferred_edges)
                 cut = cut or more
         return Graph(nodes=list(walked.nodes.values()), links=links, inferred=found, truncated=walked.truncated or cut)
 
@@ -124,7 +124,7 @@ class GraphStore(Store):
                 count=count or DEFAULT_PATHS,
             )
             paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
-            links = await edges.read(tx, tenant_id, list({step.link_id for path in paths for step in path}))
+            links = await edges.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
             # A link that was removed meanwhile takes its paths along.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
             places: dict[UUID, int] = {}
@@ -161,7 +161,7 @@ class GraphStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
-            walked = await walk(tx, tenant_id, nodes, wanted, hops=hops, most=max(most, len(nodes)), at=at)
+            walked = await traverse(tx, tenant_id, nodes, wanted, hops=hops, most=max(most, len(nodes)), at=at)
         strengths: dict[UUID, float] = {}
         for name, strength in seeds:
             memory_id = starts[name].memory_id
@@ -171,7 +171,7 @@ class GraphStore(Store):
             for step in walked.steps
             if step.far_id in walked.nodes
         ]
-        found = activated(strengths, steps, hops=hops)
+        found = spread_activation(strengths, steps, hops=hops)
         order = sorted(found, key=lambda memory_id: (-found[memory_id], memory_id))
         return Activation(
             memories=[(walked.nodes[memory_id], found[memory_id]) for memory_id in order], truncated=walked.truncated
@@ -194,12 +194,12 @@ class GraphStore(Store):
         if memory is None:
             return []
         score = policy.min_link_suggestion_score if least is None else least
-        return suggested(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
+        return suggest(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
 
 
 async def _starts(tx: Transaction, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Node]:
     """Return where a walk begins, by name; an archived memory may be one. Raises MemoryNotFound."""
-    rows = await names.read(tx, QUERIES["get_nodes"], tenant_id, wanted, at=at)
+    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, wanted, at=at)
     if not rows.keys() >= set(wanted):
         raise MemoryNotFound
     return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(wanted)}
@@ -237,8 +237,8 @@ async def _sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequ
 
 async def _alike(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], tags: Sequence[str], *, at: datetime
-) -> dict[UUID, Alike]:
+) -> dict[UUID, Candidate]:
     rows: list[asyncpg.Record] = await tx.rows(
         QUERIES["get_candidates"], tenant_id=tenant_id, memory_ids=list(memory_ids), tags=list(tags), at=at
     )
-    return {row["memory_id"]: Alike(**dict(row)) for row in rows}
+    return {row["memory_id"]: Candidate(**dict(row)) for row in rows}

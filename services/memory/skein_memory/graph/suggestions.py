@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 TAGS, WORDS, SOURCE, TIME, TYPE = 0.45, 0.35, 0.1, 0.05, 0.05
 # So many shared tags are as good as more.
-ENOUGH_TAGS = 3
+MAX_SHARED_TAGS = 3
 # Memories created so far apart have nothing to do with each other by their time.
-APART = timedelta(days=30)
+MAX_TIME_APART = timedelta(days=30)
 # Characters of content that are compared.
-COMPARED = 2000
+MAX_CHARACTERS_COMPARED = 2000
 _WORD = re.compile(r"\w+")
 _DIGITS = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Alike:
+class Candidate:
     """What is compared of a memory; `tags` need be only those that may be shared."""
 
     memory_id: UUID
@@ -38,14 +38,14 @@ class Alike:
     @property
     def words(self) -> frozenset[str]:
         """Return the words of its title and of the beginning of its content, in lower case."""
-        return frozenset(_WORD.findall(f"{self.title or ''}\n{self.content[:COMPARED]}".lower()))
+        return frozenset(_WORD.findall(f"{self.title or ''}\n{self.content[:MAX_CHARACTERS_COMPARED]}".lower()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Suggestion:
     """A memory to link with; the score is the sum of its parts."""
 
-    memory: Alike
+    memory: Candidate
     shared_tags: tuple[str, ...]
     tag_score: float
     word_score: float
@@ -60,7 +60,7 @@ class Suggestion:
         return round(min(1.0, parts), _DIGITS)
 
 
-def compared(memory: Alike, other: Alike) -> Suggestion:
+def compare(memory: Candidate, other: Candidate) -> Suggestion:
     """Say how alike two memories are."""
     shared = tuple(sorted(set(memory.tags) & set(other.tags)))
     ours, theirs = memory.words, other.words
@@ -69,17 +69,17 @@ def compared(memory: Alike, other: Alike) -> Suggestion:
     return Suggestion(
         memory=other,
         shared_tags=shared,
-        tag_score=TAGS * min(1.0, len(shared) / ENOUGH_TAGS),
+        tag_score=TAGS * min(1.0, len(shared) / MAX_SHARED_TAGS),
         word_score=WORDS * len(ours & theirs) / either if either else 0.0,
         source_score=SOURCE if memory.source is not None and memory.source == other.source else 0.0,
-        time_score=TIME * max(0.0, 1.0 - apart / APART),
+        time_score=TIME * max(0.0, 1.0 - apart / MAX_TIME_APART),
         type_score=TYPE if memory.type == other.type else 0.0,
     )
 
 
-def suggested(memory: Alike, others: Iterable[Alike], *, least: float, count: int) -> list[Suggestion]:
+def suggest(memory: Candidate, others: Iterable[Candidate], *, least: float, count: int) -> list[Suggestion]:
     """Return the most alike that share a tag and score `least`, best first, of equal ones the newest."""
-    found = [compared(memory, other) for other in others]
+    found = [compare(memory, other) for other in others]
     able = [suggestion for suggestion in found if suggestion.shared_tags and suggestion.score >= least]
     able.sort(key=lambda suggestion: (-suggestion.score, -suggestion.memory.memory_id.int))
     return able[:count]

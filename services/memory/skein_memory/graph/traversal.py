@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skein_memory.graph.model import Budget, Node, Roads, Step, by_strength, shortest_paths
+from skein_memory.graph.model import Node, SearchBudget, Step, StepGraph, by_strength, shortest_paths
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _MOST_WAITING = 20_000
 
 
 @dataclass(slots=True)
-class Walked:
+class Traversal:
     """What a walk met: memories, nearest first, and the steps from those that it went on from."""
 
     nodes: dict[UUID, Node]
@@ -41,7 +41,7 @@ class Walked:
     truncated: bool = False
 
 
-async def walk(
+async def traverse(
     tx: Transaction,
     tenant_id: UUID,
     starts: Sequence[Node],
@@ -50,9 +50,9 @@ async def walk(
     hops: int,
     most: int,
     at: datetime,
-) -> Walked:
+) -> Traversal:
     """Walk so many hops from some memories, until `most` are met; the strongest links of each level lead on first."""
-    walked = Walked(nodes={start.memory_id: start for start in starts})
+    walked = Traversal(nodes={start.memory_id: start for start in starts})
     frontier = list(walked.nodes)
     for hop in range(1, hops + 1):
         if not frontier:
@@ -63,7 +63,7 @@ async def walk(
         for step in steps:
             if step.far_id not in walked.nodes:
                 via.setdefault(step.far_id, step)
-        rows, left_out = await _standing(tx, tenant_id, list(via), most=most - len(walked.nodes), at=at)
+        rows, left_out = await _visible_nodes(tx, tenant_id, list(via), most=most - len(walked.nodes), at=at)
         for row in rows:
             memory_id = row["memory_id"]
             walked.nodes[memory_id] = Node(
@@ -83,7 +83,7 @@ async def walk(
 
 
 @dataclass(slots=True)
-class _Side:
+class _Frontier:
     """One end of a search for paths, and how far it has come."""
 
     frontier: list[UUID]
@@ -107,13 +107,13 @@ class PathSearch:
         # One more tells whether there are others.
         self._count = count + 1
         self._wanted = wanted
-        self._roads = Roads()
-        self._budget = Budget(left=_MOST_WAITING)
+        self._roads = StepGraph()
+        self._budget = SearchBudget(left=_MOST_WAITING)
         # Memories of both sides that may lie on a path.
         self._met = {start, goal}
         self._sides = (
-            _Side(frontier=[start], seen={start, goal}, wanted=wanted, is_start=True),
-            _Side(frontier=[goal], seen={start, goal}, wanted=wanted.reversed(), is_start=False),
+            _Frontier(frontier=[start], seen={start, goal}, wanted=wanted, is_start=True),
+            _Frontier(frontier=[goal], seen={start, goal}, wanted=wanted.reversed(), is_start=False),
         )
         self._found: list[list[Step]] = []
         self.truncated = False
@@ -162,12 +162,12 @@ class PathSearch:
             if self._wanted.outgoing if is_outgoing else self._wanted.incoming:
                 self._roads.add(Step(self._start, self._goal, row["link_id"], row["relation"], row["weight"]))
 
-    async def _take_hop(self, tx: Transaction, tenant_id: UUID, side: _Side, at: datetime) -> None:
+    async def _take_hop(self, tx: Transaction, tenant_id: UUID, side: _Frontier, at: datetime) -> None:
         steps, cut = await _steps(tx, tenant_id, side.frontier, side.wanted, most_each=_MOST_OF_ONE)
         far = list(dict.fromkeys(step.far_id for step in steps if step.far_id not in side.seen))
         unknown = [memory_id for memory_id in far if memory_id not in self._met]
         room = _MOST_MET - len(self._met)
-        rows, left_out = await _standing(tx, tenant_id, unknown, most=room, at=at, bare=True)
+        rows, left_out = await _visible_nodes(tx, tenant_id, unknown, most=room, at=at, bare=True)
         self._met.update(row["memory_id"] for row in rows)
         for step in steps:
             if step.far_id in self._met:
@@ -207,7 +207,7 @@ async def _steps(
     return steps, any(count > fan for count in read.values())
 
 
-async def _standing(
+async def _visible_nodes(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, most: int, at: datetime, bare: bool = False
 ) -> tuple[list[asyncpg.Record], bool]:
     """Read the first `most` of some memories that are not deleted, archived or expired, in the order given.

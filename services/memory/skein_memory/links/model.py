@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import json_of
+from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
-from skein_memory.storable_text import must_be_storable
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.memory.v1 import memory_pb2 as pb
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_RELATION = "related"
 DEFAULT_WEIGHT = 1.0
@@ -38,16 +38,16 @@ class LinkDraft:
     weight: float
     metadata: str | None
     # None: it is made now.
-    times: RowTimes | None = None
+    times: ImportTimes | None = None
 
     @classmethod
-    def of(cls, link: pb.Link, times: RowTimes | None = None) -> Self:
+    def of(cls, link: pb.Link, times: ImportTimes | None = None) -> Self:
         """Read a caller's message."""
         for field in ("from_memory_id", "to_memory_id"):
             if not 0 < len(getattr(link, field)) <= MAX_NAME:
                 raise FieldInvalid(violations=[(field, f"must have 1 to {MAX_NAME} characters")])
-        metadata = json_of(link, "metadata")
-        must_be_storable([("label", link.label)], [("metadata", metadata)])
+        metadata = json_text(link, "metadata")
+        check_storable([("label", link.label)], [("metadata", metadata)])
         return cls(
             from_name=link.from_memory_id,
             to_name=link.to_memory_id,
@@ -177,7 +177,7 @@ class LinkFilter:
         return replace(self, outgoing=self.incoming, incoming=self.outgoing)
 
 
-def of_link(kind: str, link: Link, fields: Sequence[str] = ()) -> Event:
+def link_event(kind: str, link: Link, fields: Sequence[str] = ()) -> Event:
     """Return the event of a link that was created, updated or removed; `fields` are those that changed."""
     payload: dict[str, object] = {
         "from_memory_id": str(link.from_memory_id),

@@ -8,15 +8,15 @@ from uuid import UUID
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import fitting, must_fit, page_size, write_token
-from skein_kit.rpc.row_times import RowTimes
-from skein_kit.rpc.well_known_types import masked, merge_masked, moment
+from skein_kit.rpc.pagination import fit_items, require_fit, resolve_page_size, write_token
+from skein_kit.rpc.row_times import ImportTimes
+from skein_kit.rpc.well_known_types import merge_masked, read_time, updated_fields
 from skein_memory.links.model import Link, LinkDraft, LinkFilter
 from skein_memory.memories import convert as wire
-from skein_memory.memories.model import speaking_of
-from skein_memory.page_token import place_of
+from skein_memory.memories.model import prefix_field_paths
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ class LinkRpcs(Rpcs):
 
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
         who, at = caller(context), now()
-        with speaking_of("link"):
-            times = RowTimes.of(request.link, who, at, keep_times=request.keep_times)
+        with prefix_field_paths("link"):
+            times = ImportTimes.of(request.link, who, at, keep_times=request.keep_times)
             draft = LinkDraft.of(request.link, times)
 
         def respond(links: Sequence[Link]) -> pb.CreateLinkResponse:
             return pb.CreateLinkResponse(link=wire.link(links[0]))
 
         stored = await self._parts.links.create_links(
-            who.tenant(), Once.of(who, request), [draft], respond, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), [draft], respond, at=at, by=who.principal
         )
         return pb.CreateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
@@ -48,23 +48,23 @@ class LinkRpcs(Rpcs):
         who, at = caller(context), now()
         drafts = []
         for index, link in enumerate(request.links):
-            with speaking_of(f"links[{index}]", index=index):
-                times = RowTimes.of(link, who, at, keep_times=request.keep_times)
+            with prefix_field_paths(f"links[{index}]", index=index):
+                times = ImportTimes.of(link, who, at, keep_times=request.keep_times)
                 drafts.append(LinkDraft.of(link, times))
 
         def respond(links: Sequence[Link]) -> pb.BatchCreateLinksResponse:
             response = pb.BatchCreateLinksResponse(links=[wire.link(link) for link in links])
-            must_fit(response)
+            require_fit(response)
             return response
 
         stored = await self._parts.links.create_links(
-            who.tenant(), Once.of(who, request), drafts, respond, at=at, by=who.principal
+            who.tenant(), IdempotencyKey.of(who, request), drafts, respond, at=at, by=who.principal
         )
         return pb.BatchCreateLinksResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
         who, at = caller(context), now()
-        with speaking_of("link"):
+        with prefix_field_paths("link"):
             draft = LinkDraft.of(request.link)
 
         def respond(link: Link, created: bool) -> pb.UpsertLinkResponse:  # noqa: FBT001 - the store says both.
@@ -72,7 +72,7 @@ class LinkRpcs(Rpcs):
 
         stored = await self._parts.links.upsert_link(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             draft,
             respond,
             either_direction=request.either_direction,
@@ -92,20 +92,20 @@ class LinkRpcs(Rpcs):
             raise FieldInvalid(violations=[("link.link_id", "must be the id of a link")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        masked(request.update_mask, UPDATABLE)
+        updated_fields(request.update_mask, UPDATABLE)
 
         def change(link: Link) -> Link:
             link.must_be(request.link.revision)
             said = wire.link(link)
             merge_masked(request.update_mask, request.link, said)
-            with speaking_of("link"):
+            with prefix_field_paths("link"):
                 return link.revised(LinkDraft.of(said), at=at, by=who.principal)
 
         def respond(link: Link) -> pb.UpdateLinkResponse:
             return pb.UpdateLinkResponse(link=wire.link(link))
 
         stored = await self._parts.links.change_link(
-            who.tenant(), Once.of(who, request), link_id, change, respond, at=at
+            who.tenant(), IdempotencyKey.of(who, request), link_id, change, respond, at=at
         )
         return pb.UpdateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
@@ -113,7 +113,7 @@ class LinkRpcs(Rpcs):
         who, at, response = caller(context), now(), pb.DeleteLinkResponse()
         await self._parts.links.delete_link(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             UUID(request.link_id),
             response,
             revision=request.revision,
@@ -123,7 +123,7 @@ class LinkRpcs(Rpcs):
         return response
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
         wanted = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,
@@ -135,12 +135,12 @@ class LinkRpcs(Rpcs):
             tenant_id,
             request.memory_id,
             wanted,
-            before=place_of(request, tenant_id),
+            before=read_id_cursor(request, tenant_id),
             count=size + 1,
             at=now(),
-            as_of_time=moment(request, "as_of_time"),
+            as_of_time=read_time(request, "as_of_time"),
         )
-        page = fitting(wire.link(link) for link in links[:size])
+        page = fit_items(wire.link(link) for link in links[:size])
         more = len(links) > len(page)
         return pb.ListLinksResponse(
             links=page, next_page_token=write_token([page[-1].link_id], tenant_id, request) if more else ""

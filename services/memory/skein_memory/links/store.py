@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.links.model import LinkFilter
 
 Response = TypeVar("Response", bound=Message)
@@ -38,7 +38,7 @@ class LinkStore(Store):
     async def create_links(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         drafts: Sequence[LinkDraft],
         respond: Callable[[Sequence[Link]], Response],
         *,
@@ -80,7 +80,7 @@ class LinkStore(Store):
     async def upsert_link(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         draft: LinkDraft,
         respond: Callable[[Link, bool], Response],
         *,
@@ -121,7 +121,7 @@ class LinkStore(Store):
     async def change_link(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         link_id: UUID,
         change: Change,
         respond: Callable[[Link], Response],
@@ -136,7 +136,7 @@ class LinkStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            before = await edges.locked(tx, tenant_id, link_id)
+            before = await edges.lock_link(tx, tenant_id, link_id)
             await _must_be_visible(tx, tenant_id, before, at=at)
             after = change(before)
             if after is not before:
@@ -148,7 +148,7 @@ class LinkStore(Store):
     async def delete_link(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         link_id: UUID,
         response: Message,
         *,
@@ -169,7 +169,7 @@ class LinkStore(Store):
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
         async with self._database.tenant(tenant_id) as tx:
-            found = await edges.read(tx, tenant_id, [link_id])
+            found = await edges.read_links(tx, tenant_id, [link_id])
             if link_id not in found:
                 raise LinkNotFound
             await _must_be_visible(tx, tenant_id, found[link_id], at=at)
@@ -196,7 +196,7 @@ class LinkStore(Store):
             query, then = QUERIES["list_links_then"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.tenant(tenant_id) as tx:
-            found = await names.read(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
+            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
             if name not in found:
                 raise MemoryNotFound
             memory_id = found[name]["memory_id"]
@@ -222,7 +222,7 @@ class LinkStore(Store):
 
 async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
     wanted = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
-    found = await names.read(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
     return {name: row["memory_id"] for name, row in found.items()}
 
 
@@ -231,7 +231,7 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
     wanted = [link.pair]
     if either_direction:
         wanted.append((link.to_memory_id, link.from_memory_id, link.relation))
-    held = await edges.pairs(tx, tenant_id, wanted)
+    held = await edges.find_link_ids(tx, tenant_id, wanted)
     for pair in wanted:
         row = await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=held[pair]) if pair in held else None
         # It may have got another relation while its change was waited for.

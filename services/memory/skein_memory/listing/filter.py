@@ -11,12 +11,12 @@ from uuid import UUID
 from skein_kit import filters
 from skein_kit.filters.expression import And, Compare, Expression, Has, In, Not, Or, Tags
 from skein_kit.filters.fields import FIELDS, MAX_PROPERTY_CHARACTERS, OVERFLOW, Kind
-from skein_kit.filters.visibility import valid_at_time, visible
-from skein_kit.ids import EPOCH, first_id, parse_id, time_of
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.filters.visibility import valid_at_time, visible_to
+from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
+from skein_kit.rpc.well_known_types import read_time
 from skein_memory.errors import SelectionEmpty
 from skein_memory.memories import convert as wire
-from skein_memory.memories.model import MAX_AHEAD, speaking_of
+from skein_memory.memories.model import MAX_AHEAD, prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ _UNARCHIVED = Not(Has(("archive_time",)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lead:
+class AccessPath:
     """The index that a list is read from; what it finds is held against the whole condition."""
 
     kind: Literal["all", "ids", "external_ids", "column", "tags", "properties"]
@@ -59,7 +59,7 @@ class Lead:
     names: tuple[str, ...] = ()
 
 
-EVERYTHING = Lead(kind="all")
+FULL_SCAN = AccessPath(kind="all")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,19 +75,19 @@ class Filter:
     @classmethod
     def of(cls, request: pb.ListMemoriesRequest) -> Self:
         """Read the conditions of a list: without what is deleted, archived or expired unless it is asked for."""
-        as_of_time = moment(request, "as_of_time")
+        as_of_time = read_time(request, "as_of_time")
         hidden: list[Expression] = [] if request.show_deleted else [_ALIVE]
         if not request.show_archived:
             hidden.append(_UNARCHIVED)
-        return cls(conditions=(*conditions_of(request.filter), *hidden), hides_expired=True, as_of_time=as_of_time)
+        return cls(conditions=(*parse_filter(request.filter), *hidden), hides_expired=True, as_of_time=as_of_time)
 
     @classmethod
     def selecting(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
         """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty.
 
-        What has expired can be purged before its time, and nothing else: `visible` and `alive` leave it out.
+        What has expired can be purged before its time, and nothing else: `visible_to` and `alive` leave it out.
         """
-        conditions = conditions_of(selection.filter, path=path)
+        conditions = parse_filter(selection.filter, path=path)
         if not conditions and not selection.memory_ids:
             raise SelectionEmpty
         return cls(conditions=conditions)
@@ -111,13 +111,13 @@ class Filter:
         return parts[0] if parts else None
 
     @property
-    def lead(self) -> Lead:
+    def lead(self) -> AccessPath:
         """Return what to read the list from: what is likely to lead to the fewest that do not pass."""
         found = [lead for part in self._conjuncts() if (lead := _lead(part)) is not None]
         if self.as_of_time is not None:
             # The indexes know what is now; only names never change.
             found = [lead for lead in found if lead.kind in {"ids", "external_ids"}]
-        return min(found, key=_rank, default=EVERYTHING)
+        return min(found, key=_rank, default=FULL_SCAN)
 
     def spans(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.
@@ -125,15 +125,15 @@ class Filter:
         `after` is the last id of the page before. No memory lies further ahead of `at` than MAX_AHEAD.
         """
         start_time, end_time = self._times()
-        lowest = _NO_ID if start_time is None else first_id(max(start_time, EPOCH))
+        lowest = _NO_ID if start_time is None else min_id_at(max(start_time, EPOCH))
         end = at + 2 * MAX_AHEAD
         if end_time is not None and end_time < end:
             # Ids carry milliseconds: what was created in the last one is held against end_time itself.
             end = max(end_time, EPOCH) + _MILLISECOND
-        before = first_id(end) if after is None else min(after, first_id(end))
+        before = min_id_at(end) if after is None else min(after, min_id_at(end))
         for span in _SPANS:
-            since = max(time_of(before) - span, EPOCH)
-            from_id = max(lowest, first_id(since))
+            since = max(id_time(before) - span, EPOCH)
+            from_id = max(lowest, min_id_at(since))
             if from_id < before:
                 yield from_id, before
             before = min(before, from_id)
@@ -154,7 +154,7 @@ class Filter:
             return
         since = max(lowest, UUID(int=after.int + 1))
         for span in _SPANS:
-            until = min(end, first_id(time_of(since) + span))
+            until = min(end, min_id_at(id_time(since) + span))
             if since < until:
                 yield since, until
             since = max(since, until)
@@ -190,15 +190,15 @@ class Filter:
             yield from filters.conjuncts(part)
 
 
-def conditions_of(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
+def parse_filter(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
     """Read a filter as conditions that must all hold, those of its own fields and the one in words.
 
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
-    with speaking_of(path):
-        start_time, end_time = (moment(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
-        valid_at = moment(asked, "valid_at_time", before_1970=True)
-        where = filters.read(asked.where)
+    with prefix_field_paths(path):
+        start_time, end_time = (read_time(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
+        valid_at = read_time(asked, "valid_at_time", before_1970=True)
+        where = filters.parse(asked.where)
     names = ("agent_id", "subject_id", "session_id", "source", "key")
     found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(asked, name))]
     scopes = [wire.SCOPES[scope] for scope in asked.scopes if scope in wire.SCOPES]
@@ -223,19 +223,19 @@ def conditions_of(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expr
         found.append(valid_at_time(valid_at))
     if asked.HasField("visible_to"):
         context = asked.visible_to
-        found.append(visible(context.agent_id, context.subject_id, context.session_id))
+        found.append(visible_to(context.agent_id, context.subject_id, context.session_id))
     if where is not None:
         found.append(where)
     return tuple(found)
 
 
-def _lead(part: Expression) -> Lead | None:
+def _lead(part: Expression) -> AccessPath | None:
     """Return the index that holds everything that passes one condition; None when there is none."""
     match part:
         case Tags("any", tags) if len(tags) <= _MAX_LED:
-            return Lead(kind="tags", values=tags)
+            return AccessPath(kind="tags", values=tags)
         case Tags("all", tags):
-            return Lead(kind="tags", values=tags[:1])
+            return AccessPath(kind="tags", values=tags[:1])
         case Compare(path, "=", value):
             return _column_lead(path, (value,))
         case In(path, values) if len(values) <= _MAX_LED:
@@ -243,25 +243,25 @@ def _lead(part: Expression) -> Lead | None:
     return None
 
 
-def _column_lead(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> Lead | None:
+def _column_lead(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> AccessPath | None:
     field = FIELDS[path[0]]
     if field.kind is Kind.PROPERTIES:
         name = ".".join(path)
         if len(name) > MAX_PROPERTY_CHARACTERS:
             return None
         pairs = [*((name, filters.property_text(value)) for value in values), OVERFLOW]
-        return Lead(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
+        return AccessPath(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
     texts = tuple(dict.fromkeys(str(value) for value in values))
     # What is not set equals the empty text, and has no place in the index.
     if field.column not in _RANKS or not all(texts):
         return None
     if field.column == "memory_id":
-        return Lead(kind="ids", values=tuple(text for text in texts if parse_id(text)))
+        return AccessPath(kind="ids", values=tuple(text for text in texts if parse_id(text)))
     if field.column == "external_id":
-        return Lead(kind="external_ids", values=texts)
-    return Lead(kind="column", column=field.column, values=texts)
+        return AccessPath(kind="external_ids", values=texts)
+    return AccessPath(kind="column", column=field.column, values=texts)
 
 
-def _rank(lead: Lead) -> int:
+def _rank(lead: AccessPath) -> int:
     ranks = {"ids": "memory_id", "external_ids": "external_id", "column": lead.column}
     return _RANKS[ranks.get(lead.kind, lead.kind)]

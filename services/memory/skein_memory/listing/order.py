@@ -64,7 +64,7 @@ ORDERS: Mapping[str, Order] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class PageCursor:
     """The last memory of a page, with what it is ordered by where that is not its id."""
 
     memory_id: UUID

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.database.named_queries import completed
+from skein_kit.database.named_queries import with_condition
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, compiled
-from skein_memory.listing.order import MAX_COUNT, Order, Place
+from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_memory.listing.order import MAX_COUNT, Order, PageCursor
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_memory.listing.filter import Filter
 
 # Memories that one call looks at, whether they pass or not, and those of one statement.
-LOOKS = 5000
+MAX_ROWS_SCANNED = 5000
 _MOST_AT_ONCE = 1000
 _GROWTH = 4
 _QUERIES = {
@@ -48,37 +48,44 @@ _LOWEST: Mapping[str, datetime | float | int] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ordered:
+class OrderedIds:
     """Places of memories that pass, in order; `after` is where to go on, None when there is nothing more."""
 
-    places: list[Place]
-    after: Place | None
+    places: list[PageCursor]
+    after: PageCursor | None
 
 
 async def find_ordered(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, order: Order, *, after: Place | None, count: int, at: datetime
-) -> Ordered:
+    tx: Transaction,
+    tenant_id: UUID,
+    wanted: Filter,
+    order: Order,
+    *,
+    after: PageCursor | None,
+    count: int,
+    at: datetime,
+) -> OrderedIds:
     """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most."""
     asked = wanted.condition(at)
-    condition, scanned = compiled(asked, ENTRIES), scan_cost.cost(asked, ENTRIES)
+    condition, scanned = compile_to_sql(asked, ENTRIES), scan_cost.scan_cost_sql(asked, ENTRIES)
     scans = tx.database.scans.begin(tenant_id) if scanned else None
-    passing: list[Place] = []
-    looks, portion, last = LOOKS, count + 1, after or _first(order)
+    passing: list[PageCursor] = []
+    looks, portion, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
     while looks > 0 and not (scans is not None and scans.is_spent):
         portion = min(portion, looks, _MOST_AT_ONCE)
         is_unread = _is_unread(order, last)
-        query, values = walk_of(order, last)
+        query, values = scan_query(order, last)
         if scans is not None:
-            query = scan_cost.within_budget(query, scanned)
+            query = scan_cost.with_scan_budget(query, scanned)
             values["scan_bytes"] = max(1, scans.remaining)
         statement = tx.rows(
-            completed(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
+            with_condition(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
         )
         looked = await (statement if scans is None else scans.charged(statement))
         for row in looked:
             if row["passes"] is None or (row["passes"] and len(passing) == count):
-                return Ordered(places=passing, after=last)
-            last = Place(memory_id=row["memory_id"], value=row["value"])
+                return OrderedIds(places=passing, after=last)
+            last = PageCursor(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
                 passing.append(last)
         is_over = len(looked) < portion
@@ -86,12 +93,12 @@ async def find_ordered(
         if is_over:
             rest = _rest(order, is_unread=is_unread)
             if rest is None:
-                return Ordered(places=passing, after=None)
+                return OrderedIds(places=passing, after=None)
             last = rest
-    return Ordered(places=passing, after=last)
+    return OrderedIds(places=passing, after=last)
 
 
-def walk_of(order: Order, last: Place) -> tuple[Query, dict[str, object]]:
+def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]]:
     """Return the query that looks at the memories after a place, its condition still open, and where it begins."""
     values: dict[str, object] = {"before_id": last.memory_id}
     if _is_unread(order, last):
@@ -109,22 +116,22 @@ def _upwards(query: Query) -> Query:
     return replace(query, text=text)
 
 
-def _first(order: Order) -> Place:
+def _first(order: Order) -> PageCursor:
     """Return the place before all others."""
     if order.is_descending:
-        return Place(memory_id=_HIGHEST_ID, value=_HIGHEST[order.column])
-    return Place(memory_id=_LOWEST_ID, value=_LOWEST[order.column])
+        return PageCursor(memory_id=_HIGHEST_ID, value=_HIGHEST[order.column])
+    return PageCursor(memory_id=_LOWEST_ID, value=_LOWEST[order.column])
 
 
-def _is_unread(order: Order, place: Place) -> bool:
+def _is_unread(order: Order, place: PageCursor) -> bool:
     """Say whether the memories after a place are those that were never read: they come by their ids alone."""
     if order.column != "access_count" or place.value != 0:
         return False
     return order.is_descending or place.memory_id != _HIGHEST_ID
 
 
-def _rest(order: Order, *, is_unread: bool) -> Place | None:
+def _rest(order: Order, *, is_unread: bool) -> PageCursor | None:
     """Return where the other part of an order begins when one is over: memories with a count, or those without."""
     if order.column != "access_count" or is_unread == order.is_descending:
         return None
-    return Place(memory_id=_HIGHEST_ID, value=0)
+    return PageCursor(memory_id=_HIGHEST_ID, value=0)

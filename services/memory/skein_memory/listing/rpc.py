@@ -8,25 +8,25 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import page_size, read_token, write_token
-from skein_kit.rpc.well_known_types import time
+from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.listing.filter import Filter
-from skein_memory.listing.order import Order, Place
-from skein_memory.listing.store import Version
+from skein_memory.listing.order import Order, PageCursor
+from skein_memory.listing.store import MemoryVersion
 from skein_memory.listing.versions import changed_fields
 from skein_memory.memories import convert as wire
-from skein_memory.page_builder import Answer
+from skein_memory.page_builder import PageBuilder
 from skein_memory.parts import Rpcs
 
 
-class FindingRpcs(Rpcs):
+class ListingHandlers(Rpcs):
     """Reading memories in lists, and as they were."""
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
-        tenant_id, size, at = caller(context).tenant(), page_size(request.page_size), now()
+        tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
         wanted, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
-        after = Place.of(read_token(request.page_token, tenant_id, request), order)
-        answer = Answer[pb.Memory]()
+        after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
+        answer = PageBuilder[pb.Memory]()
         listed = await self._parts.finding.list_memories(
             tenant_id, wanted, order, after=after, count=size, portion=answer.portion(size), at=at
         )
@@ -56,7 +56,7 @@ class FindingRpcs(Rpcs):
     async def ListMemoryVersions(
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         place = read_token(request.page_token, tenant_id, request)
         if place is not None and not (len(place) == 1 and place[0].isdecimal()):
             raise PageTokenInvalid
@@ -64,7 +64,7 @@ class FindingRpcs(Rpcs):
         versions, is_all = await self._parts.finding.list_versions(
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
-        answer = Answer[pb.MemoryVersion]()
+        answer = PageBuilder[pb.MemoryVersion]()
         made = versions_of(versions, size, is_all=is_all)
         taken = answer.take(made)
         more = not is_all or taken < len(made)
@@ -72,12 +72,12 @@ class FindingRpcs(Rpcs):
         return pb.ListMemoryVersionsResponse(versions=answer.items, next_page_token=token)
 
 
-def versions_of(versions: list[Version], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
+def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
     """Convert up to `count` versions, newest first; the one after the last only tells what the last changed."""
     made = [
         pb.MemoryVersion(
             memory=wire.memory(version.memory),
-            until_time=time(version.until_time),
+            until_time=to_timestamp(version.until_time),
             changed_fields=changed_fields(before.memory, version.memory),
         )
         for version, before in pairwise(versions)
@@ -87,7 +87,7 @@ def versions_of(versions: list[Version], count: int, *, is_all: bool) -> list[pb
         made.append(
             pb.MemoryVersion(
                 memory=wire.memory(first.memory),
-                until_time=time(first.until_time),
+                until_time=to_timestamp(first.until_time),
                 changed_fields=changed_fields(None, first.memory),
             )
         )

@@ -9,18 +9,18 @@ from uuid import UUID
 
 from skein_kit import filters
 from skein_kit.admission.scan_budget import ScanBudget
-from skein_kit.database.named_queries import completed
+from skein_kit.database.named_queries import with_condition
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, VERSIONS, compiled
+from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
 from skein_kit.ids import parse_id
-from skein_memory.errors import MemoryNotFound, MemoryNotKnownThen
+from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.links.model import Link
-from skein_memory.listing.order import Order, Place
-from skein_memory.listing.ordered_scan import LOOKS, Ordered, find_ordered
+from skein_memory.listing.order import Order, PageCursor
+from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import scored
+from skein_memory.scoring.store import with_scores
 from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
-    from skein_kit.filters.compiler import Source
+    from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
-    from skein_memory.listing.filter import Filter, Lead
+    from skein_memory.listing.filter import AccessPath, Filter
     from skein_memory.memories.model import Memory
 
 # Memories that one statement looks at.
@@ -44,7 +44,7 @@ _VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class MatchingIds:
     """Ids of memories that pass, newest first; `after` is where to go on, None when there is nothing more."""
 
     memory_ids: list[UUID]
@@ -52,30 +52,30 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class MemoryPage:
     """The first memories of a page, the ids of its others, where each is, and where the next page goes on."""
 
     memories: list[Memory]
     rest: list[UUID]
-    places: Mapping[str, Place]
-    after: Place | None
+    places: Mapping[str, PageCursor]
+    after: PageCursor | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Version:
+class MemoryVersion:
     """What a memory said until a time; None for what it says now."""
 
     memory: Memory
     until_time: datetime | None
 
 
-class FindingStore(Store):
+class MemoryListStore(Store):
     """Finds memories, and reads what they said before."""
 
     async def list_memories(
-        self, tenant_id: UUID, wanted: Filter, order: Order, *, after: Place | None, count: int, portion: int,
+        self, tenant_id: UUID, wanted: Filter, order: Order, *, after: PageCursor | None, count: int, portion: int,
         at: datetime,
-    ) -> Listed:  # fmt: skip
+    ) -> MemoryPage:  # fmt: skip
         """Find up to `count` memories that pass, in order, after the one at `after`; read the first `portion`."""
         async with self._database.tenant(tenant_id, reads=True) as tx:
             if order.is_of_ids:
@@ -83,13 +83,13 @@ class FindingStore(Store):
                 found = await find(
                     tx, tenant_id, wanted, after=last, count=count, at=at, is_descending=order.is_descending
                 )
-                places = [Place(memory_id=id_) for id_ in found.memory_ids]
-                ordered = Ordered(places=places, after=Place(memory_id=found.after) if found.after else None)
+                places = [PageCursor(memory_id=id_) for id_ in found.memory_ids]
+                ordered = OrderedIds(places=places, after=PageCursor(memory_id=found.after) if found.after else None)
             else:
                 ordered = await find_ordered(tx, tenant_id, wanted, order, after=after, count=count, at=at)
             memory_ids = [place.memory_id for place in ordered.places]
             first = await self._shown(tx, tenant_id, memory_ids[:portion], wanted.as_of_time, at=at)
-        return Listed(
+        return MemoryPage(
             memories=first,
             rest=memory_ids[portion:],
             places={str(place.memory_id): place for place in ordered.places},
@@ -103,12 +103,12 @@ class FindingStore(Store):
             return 0
         async with self._database.tenant(tenant_id, reads=True) as tx:
             if wanted.lead.kind in {"ids", "external_ids"}:
-                found = await find(tx, tenant_id, wanted, after=None, count=LOOKS, at=at)
+                found = await find(tx, tenant_id, wanted, after=None, count=MAX_ROWS_SCANNED, at=at)
                 return len(found.memory_ids)
             # The newest may well not be all, so there is no use in looking at them first.
-            walk = _Walk(tx, tenant_id, wanted, at)
-            looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], LOOKS + 1)
-        if len(looked) > LOOKS or any(passes is None for _, passes in looked):
+            walk = _FilteredScan(tx, tenant_id, wanted, at)
+            looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+        if len(looked) > MAX_ROWS_SCANNED or any(passes is None for _, passes in looked):
             return None
         return sum(passes is True for _, passes in looked)
 
@@ -120,13 +120,13 @@ class FindingStore(Store):
             return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
 
     async def memory_then(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
-        """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotKnownThen."""
+        """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotYetKnown."""
         async with self._database.tenant(tenant_id) as tx:
-            row = (await names.read(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
+            row = (await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
             if row is None:
                 raise MemoryNotFound
             if row["known_time"] > as_of_time:
-                raise MemoryNotKnownThen(known_since=row["known_time"].isoformat())
+                raise MemoryNotYetKnown(known_since=row["known_time"].isoformat())
             found = await read(tx, tenant_id, [row["memory_id"]], as_of_time)
         if not found or found[0].is_expired(as_of_time):
             raise MemoryNotFound
@@ -134,18 +134,18 @@ class FindingStore(Store):
 
     async def list_versions(
         self, tenant_id: UUID, name: str, *, before: int | None, count: int, at: datetime
-    ) -> tuple[list[Version], bool]:
+    ) -> tuple[list[MemoryVersion], bool]:
         """Read up to `count` versions of a memory below the revision `before`, newest first, and one more to compare.
 
         Say also whether the last one read is the first that there is. Raises MemoryNotFound.
         """
         async with self._database.tenant(tenant_id) as tx:
-            current = (await names.read(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
+            current = (await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
             if current is None or entries.memory_of(current).is_expired(at):
                 raise MemoryNotFound
             versions = await _versions(tx, tenant_id, current["memory_id"], before=before, count=count + 1)
         if before is None:
-            versions.insert(0, Version(memory=entries.memory_of(current), until_time=None))
+            versions.insert(0, MemoryVersion(memory=entries.memory_of(current), until_time=None))
         return versions[: count + 1], len(versions) <= count
 
     async def _shown(
@@ -153,7 +153,7 @@ class FindingStore(Store):
     ) -> list[Memory]:
         """Read memories, with what they are worth at the time `at` unless it is asked what they were."""
         memories = await read(tx, tenant_id, memory_ids, as_of_time)
-        return memories if as_of_time else await scored(tx, tenant_id, self._policies, memories, at=at)
+        return memories if as_of_time else await with_scores(tx, tenant_id, self._policies, memories, at=at)
 
     async def links_of(self, tenant_id: UUID, memory: Memory, count: int) -> list[Link]:
         """Read up to `count` of the newest links of a memory, in both directions, to deleted memories as well."""
@@ -171,7 +171,7 @@ class FindingStore(Store):
             )
         return [Link(**dict(row)) for row in rows]
 
-    async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[Version], bool]:
+    async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[MemoryVersion], bool]:
         """Read the newest earlier versions of a memory, and one more to compare; say whether that is all."""
         async with self._database.tenant(tenant_id) as tx:
             versions = await _versions(tx, tenant_id, memory.memory_id, before=None, count=count + 1)
@@ -180,7 +180,7 @@ class FindingStore(Store):
 
 async def _versions(
     tx: Transaction, tenant_id: UUID, memory_id: UUID, *, before: int | None, count: int
-) -> list[Version]:
+) -> list[MemoryVersion]:
     rows = await tx.rows(
         QUERIES["list_versions"],
         tenant_id=tenant_id,
@@ -188,23 +188,23 @@ async def _versions(
         before_revision=_LAST_REVISION if before is None else before,
         count=count,
     )
-    return [Version(memory=entries.memory_of(row), until_time=row["until_time"]) for row in rows]
+    return [MemoryVersion(memory=entries.memory_of(row), until_time=row["until_time"]) for row in rows]
 
 
 async def find(
     tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime,
     is_descending: bool = True,
-) -> Found:  # fmt: skip
+) -> MatchingIds:  # fmt: skip
     """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most.
 
     The newest come first; the oldest unless `is_descending`.
     """
-    walk = _Walk(tx, tenant_id, wanted, at, is_descending=is_descending)
+    walk = _FilteredScan(tx, tenant_id, wanted, at, is_descending=is_descending)
     lead = wanted.lead
     if lead.kind in {"ids", "external_ids"}:
         return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
     passing: list[UUID] = []
-    looks, portion, last = LOOKS, count + 1, after
+    looks, portion, last = MAX_ROWS_SCANNED, count + 1, after
     for since, until in wanted.spans(after, at) if is_descending else wanted.spans_up(after, at):
         from_id, before_id = since, until
         while True:
@@ -212,13 +212,13 @@ async def find(
             looked = await walk.look(lead, from_id, before_id, portion)
             for memory_id, passes in looked:
                 if passes is None or (passes and len(passing) == count):
-                    return Found(memory_ids=passing, after=last)
+                    return MatchingIds(memory_ids=passing, after=last)
                 if passes:
                     passing.append(memory_id)
                 last = memory_id
             looks -= max(1, len(looked))
             if looks <= 0 or walk.scans.is_spent:
-                return Found(memory_ids=passing, after=last)
+                return MatchingIds(memory_ids=passing, after=last)
             if len(looked) < portion:
                 break
             if is_descending:
@@ -226,15 +226,15 @@ async def find(
             else:
                 from_id = UUID(int=looked[-1][0].int + 1)
             portion *= _GROWTH
-    return Found(memory_ids=passing, after=None)
+    return MatchingIds(memory_ids=passing, after=None)
 
 
-async def find_among(
+async def filter_ids(
     tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
     at: datetime,
-) -> Found:  # fmt: skip
+) -> MatchingIds:  # fmt: skip
     """Find those of some memories that pass, newest first, after the one at `after`."""
-    return await _among(_Walk(tx, tenant_id, wanted, at), memory_ids, after=after, count=count)
+    return await _among(_FilteredScan(tx, tenant_id, wanted, at), memory_ids, after=after, count=count)
 
 
 async def read(
@@ -243,7 +243,7 @@ async def read(
     """Read memories in the order given, as they were at a time; what is gone is left out."""
     if not memory_ids:
         return []
-    found = await entries.read(tx, tenant_id, memory_ids)
+    found = await entries.read_memories(tx, tenant_id, memory_ids)
     if as_of_time is not None:
         rows = await tx.rows(
             QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
@@ -252,7 +252,7 @@ async def read(
     return [found[id_] for id_ in memory_ids if id_ in found]
 
 
-class _Walk:
+class _FilteredScan:
     """Looks at memories in turn and holds them against a filter."""
 
     def __init__(
@@ -265,7 +265,9 @@ class _Walk:
         self.scans = scan_budget(tx, tenant_id, self._condition)
         self.is_descending = is_descending
 
-    async def look(self, lead: Lead, from_id: UUID, before_id: UUID, count: int) -> list[tuple[UUID, bool | None]]:
+    async def look(
+        self, lead: AccessPath, from_id: UUID, before_id: UUID, count: int
+    ) -> list[tuple[UUID, bool | None]]:
         """Return the first memories of a range of ids that a lead leads to, and whether each passes.
 
         None says that the call's budget did not reach a memory; nothing after it was looked at either.
@@ -296,15 +298,15 @@ class _Walk:
         looked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
         return looked if self._as_of_time is None else await self._then(looked)
 
-    async def _judged(self, query: Query, source: Source, **values: object) -> list[tuple[UUID, bool | None]]:
+    async def _judged(self, query: Query, source: FilterTable, **values: object) -> list[tuple[UUID, bool | None]]:
         """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
-        condition = compiled(self._condition, source)
-        scanned = scan_cost.cost(self._condition, source)
+        condition = compile_to_sql(self._condition, source)
+        scanned = scan_cost.scan_cost_sql(self._condition, source)
         if scanned:
-            query = scan_cost.within_budget(query, scanned)
+            query = scan_cost.with_scan_budget(query, scanned)
             values |= {"scan_bytes": max(1, self.scans.remaining)}
         statement = self._tx.rows(
-            completed(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
+            with_condition(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
         )
         rows = await (self.scans.charged(statement) if scanned else statement)
         return [(row["memory_id"], row["passes"]) for row in rows]
@@ -326,22 +328,22 @@ class _Walk:
 
 def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
     """Return what a call's condition may scan. Raises ReadTooCostly when that is all of what the tenant has left."""
-    if scan_cost.cost(condition, ENTRIES):
+    if scan_cost.scan_cost_sql(condition, ENTRIES):
         return tx.database.scans.begin(tenant_id)
     return ScanBudget(tx.database.scans, tenant_id)
 
 
-async def passing(
+async def matching_ids(
     tx: Transaction, tenant_id: UUID, condition: Expression | None, memory_ids: Sequence[UUID]
 ) -> set[UUID]:
     """Return those of some memories that pass a condition as they are now."""
-    sql = filters.compiled(condition, ENTRIES)
-    query = completed(QUERIES["passing_entries"], sql.text)
+    sql = filters.compile_to_sql(condition, ENTRIES)
+    query = with_condition(QUERIES["passing_entries"], sql.text)
     rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
     return {row["memory_id"] for row in rows}
 
 
-async def _among(walk: _Walk, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> Found:
+async def _among(walk: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> MatchingIds:
     down = walk.is_descending
     left = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
     wanted = sorted(left, reverse=down)
@@ -349,14 +351,14 @@ async def _among(walk: _Walk, memory_ids: Sequence[UUID], *, after: UUID | None,
     last = after
     for memory_id, passes in await walk.passing(wanted):
         if passes is None or (passes and len(found) == count):
-            return Found(memory_ids=found, after=last)
+            return MatchingIds(memory_ids=found, after=last)
         if passes:
             found.append(memory_id)
         last = memory_id
-    return Found(memory_ids=found, after=None)
+    return MatchingIds(memory_ids=found, after=None)
 
 
-async def _named(tx: Transaction, tenant_id: UUID, lead: Lead) -> list[UUID]:
+async def _named(tx: Transaction, tenant_id: UUID, lead: AccessPath) -> list[UUID]:
     if lead.kind == "ids":
         return [id_ for value in lead.values if (id_ := parse_id(value)) is not None]
     rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=list(lead.values))

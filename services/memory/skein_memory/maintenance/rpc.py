@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.ids import month_of, months_later, now
-from skein_kit.rpc.well_known_types import time
+from skein_kit.ids import add_months, month_start, now
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.parts import Rpcs
 
 DEFAULT_MONTHS_AHEAD = 3
@@ -16,7 +16,7 @@ DECAYED_AT_ONCE = 100
 DEFAULT_REINDEXED = 500
 
 
-class UpkeepRpcs(Rpcs):
+class MaintenanceHandlers(Rpcs):
     """Partitions made ahead, and rows past their time removed."""
 
     async def EnsurePartitions(
@@ -26,8 +26,8 @@ class UpkeepRpcs(Rpcs):
         at, kept = now(), self._parts.settings.access_log_months
         created, horizon = await self._parts.months.ensure_ahead(at, ahead)
         if kept:
-            await self._parts.access_log.drop_before(months_later(month_of(at), -kept))
-        return pb.EnsurePartitionsResponse(created_count=created, horizon_time=time(horizon))
+            await self._parts.access_log.drop_before(add_months(month_start(at), -kept))
+        return pb.EnsurePartitionsResponse(created_count=created, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         who, at = caller(context), now()

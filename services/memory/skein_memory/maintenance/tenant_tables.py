@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _QUERIES = Queries.of("skein_memory")
 
-TABLES: Mapping[str, Query] = {
+TENANT_TABLES: Mapping[str, Query] = {
     "memory.waiting": _QUERIES["purge_waiting"],
     "memory.archived": _QUERIES["purge_archived"],
     "memory.archives": _QUERIES["purge_archives"],

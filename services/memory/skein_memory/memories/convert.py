@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import blocks_pb2, history_pb2, scores_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.well_known_types import time
-from skein_memory.graph.model import TOLD_TAGS, TOLD_TITLE
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.graph.model import MAX_TAGS, MAX_TITLE
 from skein_memory.links.model import DEFAULT_RELATION
 from skein_memory.memories import memory_type
 
@@ -55,22 +55,22 @@ def memory(value: Memory) -> pb.Memory:
         level=f"LEVEL_{draft.level.upper()}",
         confidence=draft.confidence,
         importance=draft.importance,
-        expire_time=time(draft.expire_time),
-        archive_time=time(draft.archive_time),
-        valid_from_time=time(draft.valid_from_time),
-        valid_to_time=time(draft.valid_to_time),
+        expire_time=to_timestamp(draft.expire_time),
+        archive_time=to_timestamp(draft.archive_time),
+        valid_from_time=to_timestamp(draft.valid_from_time),
+        valid_to_time=to_timestamp(draft.valid_to_time),
         content_hash=draft.content_hash.hex(),
         revision=value.revision,
-        create_time=time(draft.create_time),
-        update_time=time(value.update_time),
-        record_time=time(value.record_time),
-        delete_time=time(value.delete_time),
+        create_time=to_timestamp(draft.create_time),
+        update_time=to_timestamp(value.update_time),
+        record_time=to_timestamp(value.record_time),
+        delete_time=to_timestamp(value.delete_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
         secret=_masked(memory_type.secret_length_of(draft.type, draft.data)),
         scores=scores(worth.scores) if worth else None,
         access_count=worth.access_count if worth else 0,
-        last_access_time=time(worth.last_access_time) if worth else None,
+        last_access_time=to_timestamp(worth.last_access_time) if worth else None,
         **fields(data=draft.data, metadata=draft.metadata),
     )
 
@@ -96,11 +96,11 @@ def link(value: Link) -> pb.Link:
         relation=value.relation,
         label=value.label or "",
         weight=value.weight,
-        create_time=time(value.create_time),
+        create_time=to_timestamp(value.create_time),
         created_by=value.created_by,
         revision=value.revision,
-        update_time=time(value.update_time),
-        record_time=time(value.record_time),
+        update_time=to_timestamp(value.update_time),
+        record_time=to_timestamp(value.record_time),
         updated_by=value.updated_by,
         **fields(metadata=value.metadata),
     )
@@ -112,7 +112,7 @@ def suggestion(value: Suggestion) -> pb.LinkSuggestion:
     return pb.LinkSuggestion(
         memory_id=str(other.memory_id),
         type=other.type,
-        title=(other.title or "")[:TOLD_TITLE],
+        title=(other.title or "")[:MAX_TITLE],
         relation=DEFAULT_RELATION,
         score=value.score,
         tag_score=value.tag_score,
@@ -120,7 +120,7 @@ def suggestion(value: Suggestion) -> pb.LinkSuggestion:
         source_score=value.source_score,
         time_score=value.time_score,
         type_score=value.type_score,
-        shared_tags=value.shared_tags[:TOLD_TAGS],
+        shared_tags=value.shared_tags[:MAX_TAGS],
     )
 
 
@@ -138,10 +138,10 @@ def block(value: Block) -> blocks_pb2.Block:
         template_name=draft.template_name or "",
         subject_id=draft.subject_id,
         revision=value.revision,
-        create_time=time(value.create_time),
-        update_time=time(value.update_time),
-        record_time=time(value.record_time),
-        delete_time=time(value.delete_time),
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        record_time=to_timestamp(value.record_time),
+        delete_time=to_timestamp(value.delete_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
         character_count=len(draft.value),
@@ -160,6 +160,6 @@ def change(value: Change) -> history_pb2.Change:
         entity_id=value.entity_id,
         summary=value.summary,
         principal=value.principal,
-        create_time=time(value.create_time),
+        create_time=to_timestamp(value.create_time),
         **fields(payload=value.payload),
     )

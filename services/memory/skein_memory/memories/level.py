@@ -37,7 +37,7 @@ def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
     return _moved(memory, 1, at=at, by=by)
 
 
-def passed_down(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
+def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
     """Return a memory for which its level has no room, as it is now, and its event: a level down, or archived."""
     if memory.draft.level == LEVELS[-1]:
         return memory.revised(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"

@@ -33,14 +33,14 @@ class LevelStore(Store):
         for _ in range(_PORTIONS):
             async with self._database.tenant(tenant_id) as tx:
                 policy = await self._policies.of(tx, tenant_id)
-                found = await settle(tx, tenant_id, policy, levels.LEVELS, at=at, by=by)
+                found = await enforce_capacities(tx, tenant_id, policy, levels.LEVELS, at=at, by=by)
             moved += found
             if found < PORTION:
                 break
         return moved
 
 
-async def settle(
+async def enforce_capacities(
     tx: Transaction, tenant_id: UUID, policy: Policy, full: Collection[str], *, at: datetime, by: str
 ) -> int:
     """Pass down what levels have no room for, from the furthest on: what leaves one may be too much for the next.
@@ -63,15 +63,15 @@ async def settle(
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
-            after, event = levels.passed_down(memory, at=at, by=by)
-            await entries.replace(tx, tenant_id, memory, after, at=at, event=event)
+            after, event = levels.demote_or_hide(memory, at=at, by=by)
+            await entries.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
             looked_at.update(levels.LEVELS[place + 1 : place + 2])
     return moved
 
 
-async def make_room(
+async def evict_least_important(
     tx: Transaction, tenant_id: UUID, newcomers: Sequence[Memory], limit: int, *, at: datetime, by: str
 ) -> int:
     """Forget as many memories as came too many, none of which matters more than any newcomer; return how many.
@@ -96,7 +96,9 @@ async def make_room(
     if len(victims) < needed:
         return 0
     for memory in victims:
-        await entries.replace(tx, tenant_id, memory, memory.deleted(at=at, by=by), at=at, event="memory_forget_soft")
+        await entries.update_memory(
+            tx, tenant_id, memory, memory.deleted(at=at, by=by), at=at, event="memory_forget_soft"
+        )
     return needed
 
 
@@ -105,5 +107,5 @@ async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) 
     if not memory_ids:
         return []
     rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    found = await entries.read(tx, tenant_id, [row["memory_id"] for row in rows])
+    found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
     return [memory for memory in found.values() if memory.is_active]

@@ -40,7 +40,7 @@ _LENGTHS = ("short", "medium", "long")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Type:
+class MemoryType:
     """One type of memory that the service knows. Without `fields` its data is free."""
 
     name: str
@@ -63,58 +63,58 @@ class Type:
         }
 
 
-BUILT_IN: Mapping[str, Type] = {
+BUILT_IN: Mapping[str, MemoryType] = {
     type_.name: type_
     for type_ in (
-        Type(name="note", description="Anything worth keeping; the default."),
-        Type(
+        MemoryType(name="note", description="Anything worth keeping; the default."),
+        MemoryType(
             name="fact",
             description="Something that is so; with a key it is the one fact of that key about its subject.",
         ),
-        Type(name="journal", description="An entry of a diary."),
-        Type(name="conversation", description="What was talked about."),
-        Type(name="context", description="What to know about the work at hand."),
-        Type(name="user_preference", description="What a person prefers."),
-        Type(name="preference", description="What is preferred, by whomever."),
-        Type(name="pattern", description="What happens again and again."),
-        Type(name="decision", description="What was decided, and why."),
-        Type(name="agent_state", description="What an agent notes about itself."),
-        Type(name="entity", description="Somebody or something that is spoken of."),
-        Type(name="interaction", description="An exchange between an agent and somebody."),
-        Type(
+        MemoryType(name="journal", description="An entry of a diary."),
+        MemoryType(name="conversation", description="What was talked about."),
+        MemoryType(name="context", description="What to know about the work at hand."),
+        MemoryType(name="user_preference", description="What a person prefers."),
+        MemoryType(name="preference", description="What is preferred, by whomever."),
+        MemoryType(name="pattern", description="What happens again and again."),
+        MemoryType(name="decision", description="What was decided, and why."),
+        MemoryType(name="agent_state", description="What an agent notes about itself."),
+        MemoryType(name="entity", description="Somebody or something that is spoken of."),
+        MemoryType(name="interaction", description="An exchange between an agent and somebody."),
+        MemoryType(
             name="langgraph",
             description="A value of LangGraph's store; the content is what its index says to search.",
             searched=(),
         ),
-        Type(
+        MemoryType(
             name="episodic",
             description="Something that happened.",
             fields={"occurred_at": _TIME, "actor": _NAME, "event_type": _NAME, "summary": _TEXT, "details": _TEXT},
             required=("event_type", "summary"),
             searched=("actor", "event_type", "summary", "details"),
         ),
-        Type(
+        MemoryType(
             name="semantic",
             description="What something is.",
             fields={"name": _NAME, "summary": _TEXT, "details": _TEXT, "source": _NAME},
             required=("name", "summary"),
             searched=("name", "summary", "details", "source"),
         ),
-        Type(
+        MemoryType(
             name="procedural",
             description="How something is done.",
             fields={"entry_type": _NAME, "summary": _TEXT, "steps": _STEPS},
             required=("entry_type", "summary", "steps"),
             searched=("entry_type", "summary", "steps"),
         ),
-        Type(
+        MemoryType(
             name="resource",
             description="A document, a file, a page.",
             fields={"title": _NAME, "type": _NAME, "content": _TEXT, "summary": _TEXT, "uri": _NAME},
             required=("title", "type", "content"),
             searched=("title", "type", "summary", "content"),
         ),
-        Type(
+        MemoryType(
             name=TASK,
             description="Something to do.",
             fields={
@@ -126,13 +126,13 @@ BUILT_IN: Mapping[str, Type] = {
             },
             searched=("result",),
         ),
-        Type(
+        MemoryType(
             name=OBJECTIVE,
             description="Something to reach, by tasks.",
             fields={"status": _STATUS, "due_time": _TIME, "complete_time": _TIME, "result": _TEXT},
             searched=("result",),
         ),
-        Type(
+        MemoryType(
             name=VAULT,
             description="A secret, sealed apart from what is said about it.",
             fields={
@@ -149,7 +149,7 @@ _VALIDATORS = {name: Draft202012Validator(type_.schema) for name, type_ in BUILT
 _SAME = frozenset({"title", "content", "source"})
 
 
-def check(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -> None:
+def validate_data(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -> None:
     """Refuse data (JSON text) that its type does not have; `said` are texts of the memory itself, by field.
 
     A memory that is told in words alone needs no data. What a type requires may be said by the memory's own field of
@@ -171,7 +171,7 @@ def searched_of(type_name: str) -> tuple[str, ...]:
     return (ALL_TEXTS,) if type_ is None else type_.searched
 
 
-def words_of(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
+def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
     """Return what is searched of a memory's data (JSON text); None when nothing is. Never a secret.
 
     Of free data, what the memory says in one of the texts `beside` is left out.
@@ -192,7 +192,7 @@ def time_of(data: str | None, name: str) -> datetime | None:
     return None if value is None else _moment(value)
 
 
-def must_be_accepted(policy: Policy, names: Sequence[str]) -> None:
+def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
     """Refuse a type that the tenant does not have; the fact "index" is its place among the names."""
     if not policy.memory_types:
         return
@@ -232,7 +232,7 @@ def length_class(secret: str) -> str:
 
 
 def _violations(
-    validator: Draft202012Validator, type_: Type, values: Mapping[str, Any], given: set[str]
+    validator: Draft202012Validator, type_: MemoryType, values: Mapping[str, Any], given: set[str]
 ) -> Iterator[tuple[str, str]]:
     for name in sorted(values.keys() - type_.fields.keys()):
         yield f"data.{name[:100]}", f"is no field of {type_.name}; these are: {', '.join(type_.fields)}"

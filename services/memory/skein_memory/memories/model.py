@@ -14,20 +14,20 @@ from skein_kit.errors import (
     ContentTooLong,
     DuplicateInBatch,
     FieldInvalid,
-    Refusal,
     RevisionStale,
+    RpcError,
 )
-from skein_kit.ids import first_id, new_ids
-from skein_kit.rpc.row_times import must_keep_times, past
-from skein_kit.rpc.well_known_types import json_of, moment
+from skein_kit.ids import min_id_at, new_ids
+from skein_kit.rpc.row_times import read_past_time, require_keep_times
+from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.postings import Document
 from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert as wire
 from skein_memory.memories import memory_type
 from skein_memory.memories.content_hash import content_hash
-from skein_memory.storable_text import must_be_storable
-from skein_memory.tasks.model import must_name_ids
+from skein_memory.storable_text import check_storable
+from skein_memory.tasks.model import check_objective_id
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -61,10 +61,10 @@ class FactKey(NamedTuple):
     @property
     def folded(self) -> tuple[str, str]:
         """Return the form in which keys are compared: case does not matter."""
-        return self.subject_id, fold(self.key)
+        return self.subject_id, fold_key(self.key)
 
 
-def fold(key: str) -> str:
+def fold_key(key: str) -> str:
     """Return a fact's key in the form in which keys are compared."""
     return key.lower()
 
@@ -122,12 +122,12 @@ class Draft:
             confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
             importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
             expire_time=_expiry_of(memory, at),
-            archive_time=moment(memory, "archive_time"),
+            archive_time=read_time(memory, "archive_time"),
             # The world is older than 1970.
-            valid_from_time=moment(memory, "valid_from_time", before_1970=True),
-            valid_to_time=moment(memory, "valid_to_time", before_1970=True),
-            metadata=json_of(memory, "metadata"),
-            create_time=moment(memory, "create_time") or at,
+            valid_from_time=read_time(memory, "valid_from_time", before_1970=True),
+            valid_to_time=read_time(memory, "valid_to_time", before_1970=True),
+            metadata=json_text(memory, "metadata"),
+            create_time=read_time(memory, "create_time") or at,
         )
         draft._check(at)
         return draft
@@ -149,7 +149,7 @@ class Draft:
     @property
     def words(self) -> str | None:
         """Return what is searched of the data; None for nothing."""
-        return memory_type.words_of(self.type, self.data, beside=(self.title, self.key, self.content))
+        return memory_type.search_text(self.type, self.data, beside=(self.title, self.key, self.content))
 
     @property
     def content_hash(self) -> bytes:
@@ -171,15 +171,15 @@ class Draft:
 
     def _check(self, at: datetime) -> None:
         texts = [(name, getattr(self, name)) for name in _TEXTS]
-        must_be_storable(
+        check_storable(
             [*texts, *(("tags", tag) for tag in self.tags)], [("data", self.data), ("metadata", self.metadata)]
         )
         if self.source is not None and len(self.source.encode()) > MAX_SOURCE_BYTES:
             raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
         if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
             raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
-        must_name_ids(self.type, self.data)
-        memory_type.check(
+        check_objective_id(self.type, self.data)
+        memory_type.validate_data(
             self.type, self.data, said={"title": self.title, "content": self.content, "source": self.source}
         )
         if self.create_time > at + MAX_AHEAD:
@@ -295,7 +295,7 @@ def drafts_of(
     drafts = []
     taken: set[tuple[str, object]] = set()
     for index, memory in enumerate(memories):
-        with speaking_of(f"memories[{index}]", index=index):
+        with prefix_field_paths(f"memories[{index}]", index=index):
             draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
             if not is_import:
                 draft.must_have_readers(at)
@@ -310,11 +310,11 @@ def drafts_of(
     return drafts
 
 
-def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
+def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
     """Give drafts their ids and records, in order: of memories with one create_time the later has the higher id."""
     places: dict[UUID, list[int]] = {}
     for place, draft in enumerate(drafts):
-        places.setdefault(first_id(draft.create_time), []).append(place)
+        places.setdefault(min_id_at(draft.create_time), []).append(place)
     ids: dict[int, UUID] = {}
     for group in places.values():
         # Ids carry milliseconds, so what lies within one is put in order here.
@@ -337,9 +337,12 @@ def remembered(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory
 
 def with_times(memories: Sequence[Memory], given: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
     """Return new memories with the update_times that an import gives. Raises PermissionMissing and FieldInvalid."""
-    must_keep_times(who)
+    require_keep_times(who)
     pairs = zip(memories, given, strict=True)
-    return [replace(one, update_time=past(message, "update_time", at) or one.update_time) for one, message in pairs]
+    return [
+        replace(one, update_time=read_past_time(message, "update_time", at) or one.update_time)
+        for one, message in pairs
+    ]
 
 
 def documents_of(
@@ -355,8 +358,8 @@ def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dic
     found = {}
     for index, (memory, asked) in enumerate(zip(memories, given, strict=True)):
         if asked.embedding:
-            with speaking_of(f"memories[{index}]", index=index):
-                found[memory.memory_id] = vector_columns.given(asked.embedding)
+            with prefix_field_paths(f"memories[{index}]", index=index):
+                found[memory.memory_id] = vector_columns.normalize(asked.embedding)
     return found
 
 
@@ -368,7 +371,7 @@ def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[U
 
 def _data_of(memory: pb.Memory) -> str | None:
     """Read the data as JSON text; that of a vault says how long its secret is, and never the secret."""
-    data = json_of(memory, "data")
+    data = json_text(memory, "data")
     if memory.type != memory_type.VAULT:
         if memory.secret_value:
             raise FieldInvalid(violations=[("secret_value", f"is for memories of the type {memory_type.VAULT}")])
@@ -378,17 +381,17 @@ def _data_of(memory: pb.Memory) -> str | None:
 
 def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
     if not memory.HasField("ttl"):
-        return moment(memory, "expire_time")
+        return read_time(memory, "expire_time")
     if memory.HasField("expire_time"):
         raise FieldInvalid(violations=[("ttl", "stands instead of expire_time")])
     return at + memory.ttl.ToTimedelta()
 
 
 @contextmanager
-def speaking_of(path: str, *, index: int | None = None) -> Iterator[None]:
+def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]:
     """Say in refusals which part of the request they speak of."""
     try:
         yield
-    except Refusal as refusal:
+    except RpcError as refusal:
         violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
         raise type(refusal)(violations=violations, index=index, **refusal.facts) from None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import ExternalIdTaken
-from skein_kit.ids import new_id, parse_id, time_of
+from skein_kit.ids import id_time, new_id, parse_id
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import FactKey, Memory
 
 
-async def read(
+async def read_by_names(
     tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str], **values: object
 ) -> dict[str, asyncpg.Record]:
     """Run a query of `memory_ids` for names and return its rows by name; a name that nothing answers to is left out.
@@ -40,7 +40,7 @@ async def read(
     return found
 
 
-async def read_one(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
+async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
     """Run a query of one `memory_id` for a name; None when nothing answers to it."""
     id_ = parse_id(name)
     row = None if id_ is None else await tx.row(query, tenant_id=tenant_id, memory_id=id_)
@@ -163,7 +163,7 @@ async def _read_ids(
     return {name: by_id[id_] for name, id_ in ids.items() if id_ in by_id}
 
 
-async def apart_from_messages(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
+async def avoid_message_ids(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
     """Return memories under ids that no message has: search knows messages and memories by one kind of id.
 
     One that loses its id is found by it all the same, as its external id.
@@ -174,7 +174,7 @@ async def apart_from_messages(tx: Transaction, tenant_id: UUID, memories: Sequen
     return [
         replace(
             memory,
-            memory_id=new_id(time_of(memory.memory_id)),
+            memory_id=new_id(id_time(memory.memory_id)),
             draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
         )
         if memory.memory_id in taken

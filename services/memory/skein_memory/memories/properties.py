@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import Rows
+from skein_kit.database.batch_insert import InsertRows
 from skein_kit.filters.fields import properties_of
 from skein_memory.queries import QUERIES
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 
-def rows(memories: Sequence[Memory]) -> Rows:
+def rows(memories: Sequence[Memory]) -> InsertRows:
     """Return what names the properties of memories."""
-    return Rows(
+    return InsertRows(
         QUERIES["insert_properties"],
         [
             {"memory_id": memory.memory_id, "name": name, "value": value}
@@ -34,4 +34,4 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memor
     was = properties_of(before.draft.metadata, before.draft.data)
     if was != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
-        await batch_insert.insert(tx, tenant_id, [rows([after])])
+        await batch_insert.insert_batch(tx, tenant_id, [rows([after])])

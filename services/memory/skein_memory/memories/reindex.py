@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BATCH = 50
 
 
-class OutdatedStore(Store):
+class ReindexStore(Store):
     """Brings memories up to date, a bounded number at a time."""
 
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
@@ -40,7 +40,7 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
     if not rows:
         return 0
     words_before = {row["memory_id"]: row["words"] for row in rows}
-    memories = await entries.read(tx, tenant_id, list(words_before))
+    memories = await entries.read_memories(tx, tenant_id, list(words_before))
     for memory_id, memory in memories.items():
         words = memory.draft.words
         await tx.execute(
@@ -53,5 +53,5 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
         )
         # The same text keeps its vectors.
         if words != words_before[memory_id]:
-            await entries.put_anew(tx, tenant_id, memory, at=at)
+            await entries.reindex(tx, tenant_id, memory, at=at)
     return len(rows)

@@ -1,7 +1,7 @@
 """Memories within a transaction: read, locked, stored, changed, each with everything that hangs on it.
 
-Every change of a memory, whoever makes it, goes through `insert` and `replace`: they keep its tags, names, place in the
-search index, earlier version and event together.
+Every change of a memory, whoever makes it, goes through `insert_memories` and `update_memory`: they keep its tags,
+names, place in the search index, earlier version and event together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import replace as but
 from typing import TYPE_CHECKING
 
-from skein_kit.database.batch_insert import Rows
+from skein_kit.database.batch_insert import InsertRows
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.search_text import postings
 from skein_memory.curation.model import fingerprint
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.search_text.postings import Document
 
-_SAID = tuple(field.name for field in dataclasses.fields(Draft))
-_SAID_COLUMNS = tuple(name for name in _SAID if name != "tags")
+_DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
+_DRAFT_COLUMNS = tuple(name for name in _DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
 
 
-async def insert(
+async def insert_memories(
     tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
 ) -> None:
     """Store memories with their tags, names, documents and events; the caller counts them and has made their months.
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
-    created = [events.of_memory("memory_created", memory) for memory in memories]
+    created = [events.memory_event("memory_created", memory) for memory in memories]
     along = [
-        Rows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
-        writer.rows(created, at=at, by=memories[0].created_by if memories else ""),
-        Rows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
-        task_rows.rows(memories),
+        InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
+        writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
+        InsertRows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
+        task_rows.task_rows(memories),
         properties.rows(memories),
     ]
-    await postings.put(tx, tenant_id, documents, along=along)
+    await postings.add_documents(tx, tenant_id, documents, along=along)
     await _take_names(tx, tenant_id, memories, at=at)
 
 
-async def locked(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
+async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
     """Read a memory, by id or external id, and keep others from changing it. Raises MemoryNotFound."""
-    found = await names.read_one(tx, QUERIES["lock_memory"], tenant_id, name)
+    found = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
     if found is None:
         raise MemoryNotFound
     rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[found["memory_id"]])
     return memory_of(rows[0])
 
 
-async def locked_all(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+async def lock_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
     """Read memories, deleted ones too, that nobody else changes until the transaction ends; missing ones are left out.
 
     They are locked in the order of their ids, so that two transactions never wait for each other.
@@ -76,13 +76,13 @@ async def locked_all(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID
     return {row["memory_id"]: memory_of(row) for row in rows}
 
 
-async def read(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+async def read_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
     """Read memories by id, deleted ones too; missing ones are left out."""
     rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
     return {row["memory_id"]: memory_of(row) for row in rows}
 
 
-async def replace(
+async def update_memory(
     tx: Transaction,
     tenant_id: UUID,
     before: Memory,
@@ -119,21 +119,23 @@ async def replace(
         taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
         if taken is not None:
             raise ExternalIdTaken(external_id=taken)
-    await task_rows.follow(tx, tenant_id, before, after)
+    await task_rows.update_task_row(tx, tenant_id, before, after)
     await properties.replace(tx, tenant_id, before, after)
-    changed = [name for name in _SAID if getattr(before.draft, name) != getattr(after.draft, name)]
-    await writer.record(tx, tenant_id, [events.of_memory(event, after, changed)], at=at, by=by or after.updated_by)
+    changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+    await writer.insert_events(
+        tx, tenant_id, [events.memory_event(event, after, changed)], at=at, by=by or after.updated_by
+    )
     if before.is_outdated:
-        return await put_anew(tx, tenant_id, after, at=at)
+        return await reindex(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
 
 
-async def put_anew(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
+async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
     """Replace a memory's place in the index, whatever it holds; return what was put there."""
     await postings.remove(tx, tenant_id, [memory.memory_id])
     document = memory.document(at)
     documents = [] if document is None else [document]
-    await postings.put(tx, tenant_id, documents)
+    await postings.add_documents(tx, tenant_id, documents)
     return documents
 
 
@@ -149,7 +151,7 @@ async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_no
     elif was is not None:
         await postings.remove(tx, tenant_id, [was.item_id])
     documents = [] if is_now is None else [is_now]
-    await postings.put(tx, tenant_id, documents)
+    await postings.add_documents(tx, tenant_id, documents)
     return documents
 
 
@@ -197,7 +199,7 @@ async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Mem
 
 def _entry(memory: Memory) -> dict[str, object]:
     draft = memory.draft
-    return {name: getattr(draft, name) for name in _SAID_COLUMNS} | {
+    return {name: getattr(draft, name) for name in _DRAFT_COLUMNS} | {
         "memory_id": memory.memory_id,
         "content_hash": draft.content_hash,
         "words": draft.words,
@@ -211,7 +213,7 @@ def _entry(memory: Memory) -> dict[str, object]:
 
 def memory_of(row: asyncpg.Record) -> Memory:
     """Read a row of `get_memories`, of a list or of a version."""
-    said = {name: row[name] for name in _SAID}
+    said = {name: row[name] for name in _DRAFT_FIELDS}
     said["tags"] = tuple(said["tags"])
     return Memory(
         memory_id=row["memory_id"],
@@ -228,7 +230,7 @@ def memory_of(row: asyncpg.Record) -> Memory:
 
 
 def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
-    return {name: getattr(memory.draft, name) for name in _SAID} | {
+    return {name: getattr(memory.draft, name) for name in _DRAFT_FIELDS} | {
         "memory_id": memory.memory_id,
         "revision": memory.revision,
         "delete_time": memory.delete_time,

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import must_fit
-from skein_kit.rpc.well_known_types import masked, merge_masked, moment, time
+from skein_kit.rpc.pagination import require_fit
+from skein_kit.rpc.well_known_types import merge_masked, read_time, to_timestamp, updated_fields
 from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert as wire
 from skein_memory.memories.model import (
     Draft,
     Memory,
+    create_memories,
     documents_of,
     drafts_of,
     embeddings_of,
-    remembered,
+    prefix_field_paths,
     secrets_of,
-    speaking_of,
     with_times,
 )
-from skein_memory.page_builder import Answer
+from skein_memory.page_builder import PageBuilder
 from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
@@ -44,22 +44,22 @@ UPDATABLE = frozenset(
 _READERS = frozenset({"scope", "subject_id", "expire_time"})
 
 
-class MemoryRpcs(Rpcs):
+class MemoryHandlers(Rpcs):
     """Storing, reading and changing memories one by one."""
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         who, at = caller(context), now()
         # What is shown of a secret is said by the service alone.
         request.memory.ClearField("secret")
-        with speaking_of("memory"):
+        with prefix_field_paths("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
             if not request.keep_times:
                 draft.must_have_readers(at)
-        (memory,) = remembered([draft], at=at, by=who.principal)
+        (memory,) = create_memories([draft], at=at, by=who.principal)
         if request.keep_times:
             (memory,) = with_times([memory], [request.memory], who, at=at)
         asked = request.memory.embedding
-        given = {memory.memory_id: vector_columns.given(asked, field="memory.embedding")} if asked else {}
+        given = {memory.memory_id: vector_columns.normalize(asked, field="memory.embedding")} if asked else {}
         documents = documents_of([memory], at=at, embeddings=given)
         expected = bool(self._parts.embeddings.expected_pending(documents, deferred=request.defer_embedding))
         response = pb.CreateMemoryResponse(embedding_pending=expected)
@@ -67,7 +67,7 @@ class MemoryRpcs(Rpcs):
         def show(stored: Sequence[Memory]) -> None:
             response.memory.CopyFrom(wire.memory(stored[0]))
 
-        once, tenant_id = Once.of(who, request), who.tenant()
+        once, tenant_id = IdempotencyKey.of(who, request), who.tenant()
         secrets = secrets_of([memory], [request.memory])
         first = await self._parts.memories.create_memories(
             tenant_id, once, [memory], documents, response, show, at=at, secrets=secrets
@@ -95,7 +95,7 @@ class MemoryRpcs(Rpcs):
             agent_id=who.agent_id,
             is_import=request.keep_times,
         )
-        memories = remembered(drafts, at=at, by=who.principal)
+        memories = create_memories(drafts, at=at, by=who.principal)
         if request.keep_times:
             memories = with_times(memories, request.memories, who, at=at)
         given = embeddings_of(memories, request.memories)
@@ -105,9 +105,9 @@ class MemoryRpcs(Rpcs):
 
         def show(stored: Sequence[Memory]) -> None:
             response.memories.extend(wire.memory(memory) for memory in stored)
-            must_fit(response)
+            require_fit(response)
 
-        once, tenant_id = Once.of(who, request), who.tenant()
+        once, tenant_id = IdempotencyKey.of(who, request), who.tenant()
         secrets = secrets_of(memories, request.memories)
         first = await self._parts.memories.create_memories(
             tenant_id, once, memories, documents, response, show, at=at, secrets=secrets
@@ -120,7 +120,7 @@ class MemoryRpcs(Rpcs):
         return response
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        at, tenant_id, as_of_time = now(), caller(context).tenant(), moment(request, "as_of_time")
+        at, tenant_id, as_of_time = now(), caller(context).tenant(), read_time(request, "as_of_time")
         memory: Memory | None
         if as_of_time is not None:
             memory = await self._parts.finding.memory_then(tenant_id, request.memory_id, as_of_time)
@@ -129,13 +129,13 @@ class MemoryRpcs(Rpcs):
             memory = found.get(request.memory_id)
         if memory is None or memory.is_expired(as_of_time or at) or not (memory.is_active or request.show_deleted):
             raise MemoryNotFound
-        return pb.GetMemoryResponse(memory=wire.memory(memory), read_time=time(at))
+        return pb.GetMemoryResponse(memory=wire.memory(memory), read_time=to_timestamp(at))
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
         tenant_id, names, at = caller(context).tenant(), list(request.memory_ids), now()
-        answer, looked_up = Answer[pb.Memory](), 0
+        answer, looked_up = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
         while looked_up < len(names) and not answer.is_full:
             portion = names[looked_up : looked_up + answer.portion(len(names) - looked_up)]
@@ -155,7 +155,7 @@ class MemoryRpcs(Rpcs):
             raise FieldInvalid(violations=[("memory.memory_id", "must name the memory")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        fields = masked(request.update_mask, UPDATABLE)
+        fields = updated_fields(request.update_mask, UPDATABLE)
         secret = request.memory.secret_value if "secret_value" in fields else ""
         if "secret_value" in fields and not secret:
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
@@ -165,7 +165,7 @@ class MemoryRpcs(Rpcs):
             memory.must_be(request.memory.revision)
             said = wire.memory(memory)
             merge_masked(request.update_mask, request.memory, said)
-            with speaking_of("memory"):
+            with prefix_field_paths("memory"):
                 draft = Draft.of(said, at=at, max_content=self._max_content)
                 # What an import stored may be for a user who is not named: its other fields can change.
                 if fields & _READERS:
@@ -175,7 +175,7 @@ class MemoryRpcs(Rpcs):
         def respond(memory: Memory) -> pb.UpdateMemoryResponse:
             return pb.UpdateMemoryResponse(memory=wire.memory(memory))
 
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         changed = await self._parts.memories.change_memory(
             who.tenant(), request.memory.memory_id, change, respond, at=at, once=once, secret=secret
         )
@@ -197,7 +197,7 @@ class MemoryRpcs(Rpcs):
             memory.must_be(request.revision)
             return memory.deleted(at=at, by=who.principal)
 
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.memories.change_memory(
             who.tenant(), request.memory_id, change, _nothing, at=at, once=once, event="memory_deleted"
         )
@@ -214,7 +214,7 @@ class MemoryRpcs(Rpcs):
         def respond(memory: Memory) -> pb.RestoreMemoryResponse:
             return pb.RestoreMemoryResponse(memory=wire.memory(memory))
 
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         changed = await self._parts.memories.change_memory(
             who.tenant(), request.memory_id, change, respond, at=at, once=once, event="memory_restored"
         )

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.database.tenant_purge import purge
-from skein_kit.errors import QuotaExceeded, Refusal
+from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
-from skein_memory.maintenance.tenant_tables import TABLES
+from skein_memory.maintenance.tenant_tables import TENANT_TABLES
 from skein_memory.memories import level_store, memory_type, names
 from skein_memory.memories import rows as entries
 from skein_memory.memories.model import Memory
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import scored, scored_new
+from skein_memory.scoring.store import with_scores, with_scores_of_new
 from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.postings import Document
     from skein_memory.store_base import Tables
@@ -43,7 +43,7 @@ _EXPIRED_PORTIONS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Changed(Generic[Response]):
+class MemoryChange(Generic[Response]):
     """What came of a change: its answer, and the documents whose vectors are still to be made, one or none."""
 
     response: Response
@@ -53,7 +53,7 @@ class Changed(Generic[Response]):
 class MemoryStore(Store):
     """Reads and writes memories."""
 
-    def __init__(self, tables: Tables, months: Months) -> None:
+    def __init__(self, tables: Tables, months: MonthlyPartitions) -> None:
         """Use what all stores share, and the months' partitions."""
         super().__init__(tables)
         self._months = months
@@ -61,7 +61,7 @@ class MemoryStore(Store):
     async def create_memories(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         memories: Sequence[Memory],
         documents: Sequence[Document],
         response: Message,
@@ -79,13 +79,13 @@ class MemoryStore(Store):
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
-            show(await scored_new(tx, tenant_id, self._policies, memories, at=at))
+            show(await with_scores_of_new(tx, tenant_id, self._policies, memories, at=at))
             first = await self._requests.claim(tx, tenant_id, once, answer=response)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
-            memory_type.must_be_accepted(policy, [memory.draft.type for memory in memories])
-            await entries.insert(tx, tenant_id, memories, documents, at=at)
+            memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
+            await entries.insert_memories(tx, tenant_id, memories, documents, at=at)
             await self._vault.put(tx, tenant_id, secrets, at=at)
             await self._take_room(tx, tenant_id, policy, memories, at=at)
         return None
@@ -100,14 +100,14 @@ class MemoryStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
-    async def correct_answer(self, tenant_id: UUID, once: Once, response: Message) -> None:
+    async def correct_answer(self, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
         """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
 
         The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
         lost. An answer that was emptied since, as its memories were purged, stays empty.
         """
         if once.request_id:
-            with suppress(Refusal):
+            with suppress(RpcError):
                 async with self._database.tenant(tenant_id) as tx:
                     await self._requests.correct(tx, tenant_id, once, response)
 
@@ -117,9 +117,9 @@ class MemoryStore(Store):
         They say what they are worth at the time `at`.
         """
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            rows = await names.read(tx, QUERIES["get_memories"], tenant_id, wanted)
+            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, wanted)
             found = [entries.memory_of(row) for row in rows.values()]
-            found = await scored(tx, tenant_id, self._policies, found, at=at)
+            found = await with_scores(tx, tenant_id, self._policies, found, at=at)
         return dict(zip(rows, found, strict=True))
 
     async def change_memory(
@@ -130,10 +130,10 @@ class MemoryStore(Store):
         respond: Callable[[Memory], Response],
         *,
         at: datetime,
-        once: Once,
+        once: IdempotencyKey,
         event: str = "memory_updated",
         secret: str = "",
-    ) -> Changed[Response] | bytes:
+    ) -> MemoryChange[Response] | bytes:
         """Replace a memory by what `change` makes of it, and keep the answer; `event` is its type in the log.
 
         A `secret` takes the place of the one that it had. Return the first answer when the request came before.
@@ -144,17 +144,17 @@ class MemoryStore(Store):
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            before = await entries.locked(tx, tenant_id, name)
+            before = await entries.lock_memory(tx, tenant_id, name)
             after = change(before)
             documents: list[Document] = []
             if after is not before:
-                documents = await entries.replace(tx, tenant_id, before, after, at=at, event=event)
+                documents = await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
                 after = await self._settled(tx, tenant_id, before, after, secret, at=at)
-            (shown,) = await scored(tx, tenant_id, self._policies, [after], at=at)
+            (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
-        return Changed(response=response, documents=documents)
+        return MemoryChange(response=response, documents=documents)
 
     async def _settled(
         self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
@@ -162,16 +162,16 @@ class MemoryStore(Store):
         """Do what follows from a change, in its transaction; return the memory as it is then."""
         policy = await self._policies.of(tx, tenant_id)
         if before.draft.type != after.draft.type:
-            memory_type.must_be_accepted(policy, [after.draft.type])
+            memory_type.check_type_allowed(policy, [after.draft.type])
         if secret:
             await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._vault.drop(tx, tenant_id, after.memory_id)
         if after.place is None or after.place == before.place:
             return after
-        if not await level_store.settle(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
+        if not await level_store.enforce_capacities(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
             return after
-        return (await entries.read(tx, tenant_id, [after.memory_id]))[after.memory_id]
+        return (await entries.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
 
     async def _take_room(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
@@ -184,12 +184,12 @@ class MemoryStore(Store):
             if not policy.levels_capped or refusal.facts.get("kind") != "memories":
                 raise
             limit = int(refusal.facts["limit"])
-            forgotten = await level_store.make_room(tx, tenant_id, memories, limit, at=at, by=by)
+            forgotten = await level_store.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
         places = {memory.place for memory in memories if memory.place is not None}
-        await level_store.settle(tx, tenant_id, policy, places, at=at, by=by)
+        await level_store.enforce_capacities(tx, tenant_id, policy, places, at=at, by=by)
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
         """Remove the tenant's stored answers whose time is over, and expired memories from the search index.
@@ -210,4 +210,4 @@ class MemoryStore(Store):
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
-        return await purge(self._database, tenant_id, TABLES, limit)
+        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)

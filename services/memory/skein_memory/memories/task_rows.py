@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import Rows
+from skein_kit.database.batch_insert import InsertRows
 from skein_memory.queries import QUERIES
 from skein_memory.tasks.model import Task
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 
-def rows(memories: Sequence[Memory]) -> Rows:
+def task_rows(memories: Sequence[Memory]) -> InsertRows:
     """Return what notes where those of some memories stand that are tasks or objectives."""
-    return Rows(QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None])
+    return InsertRows(
+        QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
+    )
 
 
-async def follow(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+async def update_task_row(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Note where a memory stands after a change."""
     if Task.of(after) is not None:
-        await batch_insert.insert(tx, tenant_id, [rows([after])])
+        await batch_insert.insert_batch(tx, tenant_id, [task_rows([after])])
     elif Task.of(before) is not None:
         await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)

@@ -9,13 +9,13 @@ from heapq import nlargest
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.ids import first_id, time_of
+from skein_kit.ids import id_time, min_id_at
 from skein_memory.curation import model as curation
 from skein_memory.memories import rows as entries
 from skein_memory.memories.model import MAX_AHEAD
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scores
-from skein_memory.scoring.store import NOTHING, circumstances_of, scored
+from skein_memory.scoring.store import NOTHING, read_score_inputs, with_scores
 from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ class OverviewStore(Store):
         """Return the most urgent of the candidates, most urgent first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
-            found = await entries.read(tx, tenant_id, [row["memory_id"] for row in rows])
+            found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
             memories = [memory for memory in found.values() if memory.is_visible(at)]
-            around = await circumstances_of(tx, tenant_id, memories)
-            shown = await scored(tx, tenant_id, self._policies, memories, at=at)
+            around = await read_score_inputs(tx, tenant_id, memories)
+            shown = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
         for memory in shown:
             circumstances = around.get(memory.memory_id, NOTHING)
@@ -106,19 +106,19 @@ class OverviewStore(Store):
             rows = await tx.rows(
                 QUERIES["list_kinds"],
                 tenant_id=tenant_id,
-                from_id=first_id(start),
-                before_id=first_id(end),
+                from_id=min_id_at(start),
+                before_id=min_id_at(end),
                 at=at,
                 count=MOST_CLUSTERED + 1,
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
         for row in rows[:MOST_CLUSTERED]:
-            beginning = curation.beginning(time_of(row["memory_id"]), unit)
+            beginning = curation.truncate_time(id_time(row["memory_id"]), unit)
             spans[beginning].append((row["importance"], row["memory_id"], row["type"]))
         clusters = [
             Cluster(
                 start=beginning,
-                end=beginning + curation.LENGTHS[unit],
+                end=beginning + curation.UNIT_LENGTHS[unit],
                 count=len(found),
                 types=Counter(kind for _, _, kind in found),
                 memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, found)],
@@ -139,7 +139,7 @@ class OverviewStore(Store):
                 QUERIES["list_kinds"],
                 tenant_id=tenant_id,
                 from_id=_NO_ID,
-                before_id=first_id(at + 2 * MAX_AHEAD),
+                before_id=min_id_at(at + 2 * MAX_AHEAD),
                 at=at,
                 count=MOST_SAMPLED + 1,
             )

@@ -32,9 +32,9 @@ NEUTRAL_TRUST = 0.5
 # Every term of links is saturated long before.
 MOST_COUNTED = 25
 
-CERTAIN = ("verified", "confirmed", "exact", "measured", "token", "id", "official", "passed")
-HEDGING = ("maybe", "might", "perhaps", "guess", "probably", "vague", "unsure", "i think")
-WEIGHTY = (
+CERTAINTY_WORDS = ("verified", "confirmed", "exact", "measured", "token", "id", "official", "passed")
+HEDGING_WORDS = ("maybe", "might", "perhaps", "guess", "probably", "vague", "unsure", "i think")
+IMPORTANCE_WORDS = (
     "goal", "strategy", "deadline", "todo", "must", "critical", "priority", "plan", "task", "decision", "launch",
     "ship",
 )  # fmt: skip
@@ -53,7 +53,7 @@ _NEUTRAL = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Circumstances:
+class ScoreInputs:
     """What the formulas know of a memory beside itself.
 
     Links are counted by relation, each up to MOST_COUNTED: `incoming` lead to the memory, `outgoing` from it. `links`
@@ -96,12 +96,12 @@ class Explanation:
     importance: Sequence[Component]
 
 
-def scores_of(memory: Memory, around: Circumstances, *, formula: str, at: datetime) -> Scores:
+def scores_of(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) -> Scores:
     """Return what a memory is worth at the time `at`; `formula` is the policy's name for it."""
     return explain(memory, around, formula=formula, at=at).scores
 
 
-def explain(memory: Memory, around: Circumstances, *, formula: str, at: datetime) -> Explanation:
+def explain(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
     """Return the scores with every term."""
     name = FORMULAS.get(formula, DYNAMIC)
     terms = _Terms.of(memory, around, at)
@@ -114,7 +114,7 @@ def explain(memory: Memory, around: Circumstances, *, formula: str, at: datetime
     )
 
 
-def last_used(memory: Memory, around: Circumstances) -> datetime:
+def last_used(memory: Memory, around: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
     read = around.last_access_time
     return memory.update_time if read is None else max(memory.update_time, read)
@@ -130,7 +130,7 @@ def source_key(source: str | None) -> str:
     return " ".join((source or "").lower().split())[:160].rstrip()
 
 
-def hits(text: str, terms: tuple[str, ...]) -> int:
+def count_terms(text: str, terms: tuple[str, ...]) -> int:
     """Count the terms that a text holds as whole words, each once.
 
     It is done at every read of a memory, so only terms that may occur at all are looked for with an expression.
@@ -158,7 +158,7 @@ class _Terms:
     """The terms of "memoryvault-dynamic"."""
 
     draft: Draft
-    around: Circumstances
+    around: ScoreInputs
     # Days since it was changed or read; since it was read.
     age: float
     unread: float | None
@@ -166,7 +166,7 @@ class _Terms:
     source: str
 
     @classmethod
-    def of(cls, memory: Memory, around: Circumstances, at: datetime) -> _Terms:
+    def of(cls, memory: Memory, around: ScoreInputs, at: datetime) -> _Terms:
         draft, read = memory.draft, around.last_access_time
         return cls(
             draft=draft,
@@ -178,7 +178,7 @@ class _Terms:
         )
 
     def confidence(self) -> list[Component]:
-        certain, hedging = hits(self.text, CERTAIN), hits(self.text, HEDGING)
+        certain, hedging = count_terms(self.text, CERTAINTY_WORDS), count_terms(self.text, HEDGING_WORDS)
         supports, contradicts = self._incoming("supports"), self._both(CONTRADICTS)
         return [
             Component(name="base", value=self.draft.confidence, detail="as given"),
@@ -197,7 +197,11 @@ class _Terms:
         ]
 
     def importance(self) -> list[Component]:
-        weighty, causes, supersedes = hits(self.text, WEIGHTY), self._outgoing("causes"), self._outgoing("supersedes")
+        weighty, causes, supersedes = (
+            count_terms(self.text, IMPORTANCE_WORDS),
+            self._outgoing("causes"),
+            self._outgoing("supersedes"),
+        )
         contradicts = self._both(CONTRADICTS)
         characters = len(self.draft.content or self.draft.words or "")
         depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
@@ -235,12 +239,12 @@ class _Terms:
         return self._incoming(relation) + self._outgoing(relation)
 
     def _source_bonus(self) -> Component:
-        good = hits(self.source, GOOD_SOURCES) > 0
+        good = count_terms(self.source, GOOD_SOURCES) > 0
         value = 0.09 if good else 0.04 if self.source else 0.0
         return Component(name="source_bonus", value=value, detail="" if not self.source else "named" if good else "any")
 
     def _source_penalty(self) -> Component:
-        poor = hits(self.source, POOR_SOURCES) > 0
+        poor = count_terms(self.source, POOR_SOURCES) > 0
         return Component(name="source_penalty", value=-0.07 if poor else 0.0, detail="named" if poor else "")
 
     def _link(self, name: str, share: float) -> Component:
@@ -267,7 +271,7 @@ class _Terms:
         return -min(0.18, (self.age - 60) / _YEAR_DAYS * 0.18)
 
 
-def weighted(memory: Memory, around: Circumstances, at: datetime) -> list[Component]:
+def weighted(memory: Memory, around: ScoreInputs, at: datetime) -> list[Component]:
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_memory.memories.model import Worth
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import CONTRADICTS, MOST_COUNTED, Circumstances, scores_of, source_key
+from skein_memory.scoring.model import CONTRADICTS, MOST_COUNTED, ScoreInputs, scores_of, source_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import Policies
     from skein_memory.memories.model import Memory
 
-NOTHING = Circumstances()
+NOTHING = ScoreInputs()
 
 
-async def circumstances_of(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, Circumstances]:
+async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
     """Read what the formulas know of memories beside themselves: one query, two more where links are very many."""
     if not memories:
         return {}
@@ -34,7 +34,7 @@ async def circumstances_of(tx: Transaction, tenant_id: UUID, memories: Sequence[
         most=MOST_COUNTED,
     )
     found = {
-        row["memory_id"]: Circumstances(
+        row["memory_id"]: ScoreInputs(
             incoming=Counter(row["incoming"]),
             outgoing=Counter(row["outgoing"]),
             links=sum(relation != CONTRADICTS for relation in (*row["incoming"], *row["outgoing"])),
@@ -61,18 +61,18 @@ async def circumstances_of(tx: Transaction, tenant_id: UUID, memories: Sequence[
     return found
 
 
-async def scored(
+async def with_scores(
     tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
     """Return memories, in order, with what they are worth at the time `at`."""
     if not memories:
         return []
-    around = await circumstances_of(tx, tenant_id, memories)
+    around = await read_score_inputs(tx, tenant_id, memories)
     formula = (await policies.of(tx, tenant_id)).importance_formula
     return [_worth(memory, around.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
 
 
-async def scored_new(
+async def with_scores_of_new(
     tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
     """Return memories that are about to be stored, with what they are worth: nobody linked or read them yet."""
@@ -83,12 +83,12 @@ async def scored_new(
         trust = {row["source_key"]: row["trust"] for row in rows}
     formula = (await policies.of(tx, tenant_id)).importance_formula
     return [
-        _worth(memory, Circumstances(trust=trust.get(source_key(memory.draft.source))), formula, at)
+        _worth(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
         for memory in memories
     ]
 
 
-def _worth(memory: Memory, around: Circumstances, formula: str, at: datetime) -> Memory:
+def _worth(memory: Memory, around: ScoreInputs, formula: str, at: datetime) -> Memory:
     return replace(
         memory,
         worth=Worth(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.ids import new_id
 from skein_memory.errors import SnapshotNotReady
-from skein_memory.storable_text import must_be_storable
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,7 +40,7 @@ class Snapshot:
     @classmethod
     def begun(cls, label: str, summary: str, policy: Policy, *, horizon: int, at: datetime, by: str) -> Self:
         """Return a snapshot that holds nothing yet."""
-        must_be_storable([("label", label), ("summary", summary)], [])
+        check_storable([("label", label), ("summary", summary)], [])
         return cls(
             snapshot_id=new_id(at),
             label=label,

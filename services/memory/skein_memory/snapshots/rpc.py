@@ -10,18 +10,25 @@ from uuid import UUID
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, fitting, page_size, read_token, write_token
-from skein_kit.rpc.well_known_types import time
-from skein_memory.page_token import place_of
+from skein_kit.rpc.pagination import (
+    DEFAULT_PAGE_SIZE,
+    PAGE_BYTES,
+    fit_items,
+    read_token,
+    resolve_page_size,
+    write_token,
+)
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 from skein_memory.snapshots.model import READY, Snapshot
-from skein_memory.snapshots.store import Place
+from skein_memory.snapshots.store import TransferCursor
 from skein_memory.transfer import memoryvault
 from skein_memory.transfer import model as portable
-from skein_memory.transfer.import_items import Mode
+from skein_memory.transfer.import_items import ImportMode
 from skein_memory.transfer.model import KINDS, MAX_ITEMS
 
 if TYPE_CHECKING:
@@ -29,13 +36,13 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_memory.transfer.importer import Applying
+    from skein_memory.transfer.importer import Importer
 
 _MODES = {
-    pb.IMPORT_MODE_UNSPECIFIED: Mode.MERGE,
-    pb.IMPORT_MODE_MERGE: Mode.MERGE,
-    pb.IMPORT_MODE_OVERWRITE: Mode.OVERWRITE,
-    pb.IMPORT_MODE_SKIP_EXISTING: Mode.SKIP,
+    pb.IMPORT_MODE_UNSPECIFIED: ImportMode.MERGE,
+    pb.IMPORT_MODE_MERGE: ImportMode.MERGE,
+    pb.IMPORT_MODE_OVERWRITE: ImportMode.OVERWRITE,
+    pb.IMPORT_MODE_SKIP_EXISTING: ImportMode.SKIP,
 }
 # Portions that one page of differences looks at, and items of each.
 _LOOKS = 10
@@ -47,7 +54,7 @@ class SnapshotRpcs(Rpcs):
     """Copies of a whole memory: made, compared, restored, sent away and taken in."""
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, context: Context) -> pb.CreateSnapshotResponse:
-        who, once = caller(context), Once.of(caller(context), request)
+        who, once = caller(context), IdempotencyKey.of(caller(context), request)
         created = await self._parts.snapshots.create_snapshot(
             who.tenant(),
             once,
@@ -64,21 +71,21 @@ class SnapshotRpcs(Rpcs):
         return pb.GetSnapshotResponse(snapshot=_snapshot(found))
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, context: Context) -> pb.ListSnapshotsResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         found = await self._parts.snapshots.list_snapshots(
-            tenant_id, before=place_of(request, tenant_id), count=size + 1
+            tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1
         )
-        page = fitting(_snapshot(snapshot) for snapshot in found[:size])
+        page = fit_items(_snapshot(snapshot) for snapshot in found[:size])
         more = len(found) > len(page)
         token = write_token([page[-1].snapshot_id], tenant_id, request) if more else ""
         return pb.ListSnapshotsResponse(snapshots=page, next_page_token=token)
 
     async def DiffSnapshots(self, request: pb.DiffSnapshotsRequest, context: Context) -> pb.DiffSnapshotsResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         other = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
         if request.other_snapshot_id and other is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
-        place: Place | None = _place(request, tenant_id) or Place(phase="of", kind=KINDS[0], after="")
+        place: TransferCursor | None = _place(request, tenant_id) or TransferCursor(phase="of", kind=KINDS[0], after="")
         found: list[pb.Difference] = []
         for _ in range(_LOOKS):
             if place is None or len(found) >= size:
@@ -101,19 +108,19 @@ class SnapshotRpcs(Rpcs):
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:
         who, tenant_id = caller(context), caller(context).tenant()
-        first = Place(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
+        first = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
 
-        def respond(applying: Applying, beyond: Place | None) -> pb.RestoreSnapshotResponse:
+        def respond(applying: Importer, beyond: TransferCursor | None) -> pb.RestoreSnapshotResponse:
             token = _token(beyond, tenant_id, request, "request_id")
             return pb.RestoreSnapshotResponse(counts=_counts(applying), errors=_errors(applying), next_page_token=token)
 
         restored, applying = await self._parts.snapshots.restore(
             tenant_id,
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             UUID(request.snapshot_id),
             respond,
             place=_place(request, tenant_id, "request_id") or first,
-            count=page_size(request.page_size),
+            count=resolve_page_size(request.page_size),
             at=now(),
             by=who.principal,
         )
@@ -123,52 +130,52 @@ class SnapshotRpcs(Rpcs):
 
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
         who, response = caller(context), pb.DeleteSnapshotResponse()
-        once = Once.of(who, request)
+        once = IdempotencyKey.of(who, request)
         await self._parts.snapshots.delete_snapshot(
             who.tenant(), once, UUID(request.snapshot_id), response, at=now(), by=who.principal
         )
         return response
 
     async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
-        who, tenant_id, size = caller(context), caller(context).tenant(), page_size(request.page_size)
-        place: Place | None = _place(request, tenant_id)
+        who, tenant_id, size = caller(context), caller(context).tenant(), resolve_page_size(request.page_size)
+        place: TransferCursor | None = _place(request, tenant_id)
         lines: list[str] = []
         if place is None:
             at = now()
             await self._parts.snapshots.settled(tenant_id, await self._parts.snapshots.horizon(tenant_id))
             await self._parts.transfer.tell(tenant_id, "data_exported", at=at, by=who.principal)
             lines.append(portable.header(at.isoformat()))
-            place = Place(phase=at.isoformat(), kind=KINDS[0], after="")
+            place = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
         at, items, length = _moment(place.phase), 0, 0
         while place is not None and items < size and length < PAGE_BYTES:
             found, beyond = await self._parts.transfer.portion(
                 tenant_id, place, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
             )
             for item in found:
-                line = portable.line_of(item)
+                line = portable.format_line(item)
                 length += len(line.encode())
                 if items and length > PAGE_BYTES:
                     beyond = place
                     break
                 lines.append(line)
                 items += 1
-                place = Place(phase=place.phase, kind=place.kind, after=item.item_id)
+                place = TransferCursor(phase=place.phase, kind=place.kind, after=item.item_id)
             place = beyond
         return pb.ExportDataResponse(
             lines="".join(lines),
             item_count=items,
-            as_of_time=time(at),
+            as_of_time=to_timestamp(at),
             next_page_token=_token(place, tenant_id, request),
         )
 
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
         who, at = caller(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
-        given = list((memoryvault.given_document if is_vault else portable.given_lines)(request.lines))
+        given = list((memoryvault.parse_document if is_vault else portable.parse_lines)(request.lines))
         if len(given) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
 
-        def respond(applying: Applying) -> pb.ImportDataResponse:
+        def respond(applying: Importer) -> pb.ImportDataResponse:
             pending = self._parts.embeddings.expected_pending(applying.documents)
             return pb.ImportDataResponse(
                 counts=_counts(applying),
@@ -180,7 +187,7 @@ class SnapshotRpcs(Rpcs):
 
         imported, applying = await self._parts.transfer.import_items(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             given,
             _MODES[request.mode],
             respond,
@@ -199,44 +206,44 @@ def _snapshot(value: Snapshot) -> pb.Snapshot:
         label=value.label,
         summary=value.summary or "",
         state=pb.SNAPSHOT_STATE_READY if value.state == READY else pb.SNAPSHOT_STATE_CREATING,
-        as_of_time=time(value.as_of_time),
+        as_of_time=to_timestamp(value.as_of_time),
         item_counts=json.loads(value.counts),
-        create_time=time(value.create_time),
+        create_time=to_timestamp(value.create_time),
         created_by=value.created_by,
         **fields(policy=value.policy),
     )
 
 
-def _counts(applying: Applying) -> pb.ImportCounts:
+def _counts(applying: Importer) -> pb.ImportCounts:
     return pb.ImportCounts(
-        created=portable.counted(applying.created),
-        updated=portable.counted(applying.updated),
-        unchanged=portable.counted(applying.unchanged),
-        removed=portable.counted(applying.removed),
-        refused=portable.counted([trouble.kind for trouble in applying.troubles]),
-        expired=portable.counted(applying.expired),
+        created=portable.count_kinds(applying.created),
+        updated=portable.count_kinds(applying.updated),
+        unchanged=portable.count_kinds(applying.unchanged),
+        removed=portable.count_kinds(applying.removed),
+        refused=portable.count_kinds([trouble.kind for trouble in applying.troubles]),
+        expired=portable.count_kinds(applying.expired),
     )
 
 
-def _errors(applying: Applying) -> Sequence[pb.ImportError]:
+def _errors(applying: Importer) -> Sequence[pb.ImportError]:
     ordered = sorted(applying.troubles, key=lambda trouble: trouble.place)[:_MAX_ERRORS]
     return [pb.ImportError(line=one.place, kind=one.kind, reason=one.reason, field=one.field) for one in ordered]
 
 
-def _token(place: Place | None, tenant_id: UUID, request: Message, *ignored: str) -> str:
+def _token(place: TransferCursor | None, tenant_id: UUID, request: Message, *ignored: str) -> str:
     if place is None:
         return ""
     return write_token([place.phase, place.kind, place.after], tenant_id, _question(request, ignored))
 
 
-def _place(request: Message, tenant_id: UUID, *ignored: str) -> Place | None:
+def _place(request: Message, tenant_id: UUID, *ignored: str) -> TransferCursor | None:
     token: str = request.page_token  # type: ignore[attr-defined]  # Every request of these has one.
     parts = read_token(token, tenant_id, _question(request, ignored))
     if parts is None:
         return None
     if len(parts) != len(("phase", "kind", "after")) or parts[1] not in KINDS or "\0" in parts[2]:
         raise PageTokenInvalid
-    return Place(phase=parts[0], kind=parts[1], after=parts[2])
+    return TransferCursor(phase=parts[0], kind=parts[1], after=parts[2])
 
 
 def _question(request: Message, ignored: Sequence[str]) -> Message:

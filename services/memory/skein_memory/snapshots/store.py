@@ -9,9 +9,9 @@ from uuid import UUID
 
 from google.protobuf.message import Message
 
-from skein_kit.database.transactions import refusing
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TransactionConflict
-from skein_kit.ids import time_of
+from skein_kit.ids import id_time
 from skein_memory.errors import SnapshotNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -19,17 +19,17 @@ from skein_memory.queries import QUERIES
 from skein_memory.snapshots.model import CREATING, DELETING, READY, Snapshot
 from skein_memory.store_base import Store
 from skein_memory.transfer import exporter
-from skein_memory.transfer.import_items import Arrivals, Mode, arrivals_of
-from skein_memory.transfer.importer import Applying
-from skein_memory.transfer.model import KINDS, MESSAGES, Given, Item, Trouble, differing
+from skein_memory.transfer.import_items import ImportBatch, ImportMode, parse_import
+from skein_memory.transfer.importer import Importer
+from skein_memory.transfer.model import KINDS, MESSAGES, ImportLine, ImportProblem, TransferItem, changed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.store_base import Tables
 
 Response = TypeVar("Response", bound=Message)
@@ -49,19 +49,19 @@ _GONE = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class TransferCursor:
     """Where a walk over all kinds goes on: `phase` tells two walks of one call apart."""
 
     phase: str
     kind: str
     after: str
 
-    def beyond(self, last: str | None) -> Place | None:
+    def beyond(self, last: str | None) -> TransferCursor | None:
         """Return the place after a portion; None after the last of the last kind."""
         if last is not None:
             return replace(self, after=last)
         index = KINDS.index(self.kind) + 1
-        return Place(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None
+        return TransferCursor(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,14 +77,14 @@ class Difference:
 class SnapshotStore(Store):
     """Reads and writes snapshots."""
 
-    def __init__(self, tables: Tables, months: Months, max_content: int) -> None:
+    def __init__(self, tables: Tables, months: MonthlyPartitions, max_content: int) -> None:
         """Use what all stores share, the months' partitions, and the longest content that is taken."""
         super().__init__(tables)
         self._months = months
         self._max_content = max_content
 
     async def create_snapshot(
-        self, tenant_id: UUID, once: Once, label: str, summary: str, respond: Callable[[Snapshot], Response],
+        self, tenant_id: UUID, once: IdempotencyKey, label: str, summary: str, respond: Callable[[Snapshot], Response],
         *, at: datetime, by: str,
     ) -> Response | bytes:  # fmt: skip
         """Begin a snapshot and copy as much as one call may; or return the request's first answer."""
@@ -145,7 +145,7 @@ class SnapshotStore(Store):
         return [Snapshot(**dict(row)) for row in rows]
 
     async def delete_snapshot(
-        self, tenant_id: UUID, once: Once, snapshot_id: UUID, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, once: IdempotencyKey, snapshot_id: UUID, response: Message, *, at: datetime, by: str
     ) -> None:
         """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
         async with self._database.tenant(tenant_id) as tx:
@@ -153,7 +153,7 @@ class SnapshotStore(Store):
                 return
             if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
                 raise SnapshotNotFound
-            await writer.record(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
         await self.continue_snapshots(tenant_id, portions=_PORTIONS)
 
@@ -184,8 +184,8 @@ class SnapshotStore(Store):
                 standing = await tx.row(QUERIES["read_horizon"])
                 if standing is None or standing["oldest"] < snapshot.horizon:
                     return None
-            place = Place(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
-            items, last = await exporter.portion(
+            place = TransferCursor(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
+            items, last = await exporter.read_batch(
                 tx,
                 tenant_id,
                 place.kind,
@@ -195,7 +195,7 @@ class SnapshotStore(Store):
                 now=snapshot.as_of_time,
             )
             rows = [_row(snapshot_id, item) for item in items]
-            with refusing(_GONE):
+            with translate_constraint_errors(_GONE):
                 copied = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
             beyond = place.beyond(last)
             after = replace(
@@ -216,7 +216,7 @@ class SnapshotStore(Store):
     async def _finish(self, tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> None:
         """Tell the log of a snapshot that is ready, and hide those that are too many now."""
         at, by = snapshot.create_time, snapshot.created_by
-        await writer.record(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
+        await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
         policy = await self._policies.of(tx, tenant_id)
         surplus = await tx.rows(
             QUERIES["surplus_snapshots"], tenant_id=tenant_id, kept=max(1, policy.snapshot_retention), count=100
@@ -224,12 +224,19 @@ class SnapshotStore(Store):
         if surplus:
             ids = [row["snapshot_id"] for row in surplus]
             dropped = await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=ids)
-            await writer.record(tx, tenant_id, [_event("snapshot_deleted", id_) for id_ in ids], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", id_) for id_ in ids], at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"snapshots": -dropped})
 
     async def diff(
-        self, tenant_id: UUID, snapshot_id: UUID, other_id: UUID | None, *, place: Place, count: int, at: datetime
-    ) -> tuple[list[Difference], Place | None]:
+        self,
+        tenant_id: UUID,
+        snapshot_id: UUID,
+        other_id: UUID | None,
+        *,
+        place: TransferCursor,
+        count: int,
+        at: datetime,
+    ) -> tuple[list[Difference], TransferCursor | None]:
         """Compare a portion of one snapshot with another, or with what is now when `other_id` is None.
 
         The phase "of" walks over the first and finds what changed or was removed, "added" over the other. Return where
@@ -248,7 +255,8 @@ class SnapshotStore(Store):
                     if item.item_id not in others
                     else Difference(kind=kind, item_id=item.item_id, type="changed", fields=fields)
                     for item in items
-                    if item.item_id not in others or (fields := differing(item.message, others[item.item_id].message))
+                    if item.item_id not in others
+                    or (fields := changed_fields(item.message, others[item.item_id].message))
                 ]
             else:
                 items, last = await _portion(tx, tenant_id, other_id, kind, after=place.after, count=count, now=at)
@@ -260,34 +268,34 @@ class SnapshotStore(Store):
                 ]
         beyond = place.beyond(last)
         if beyond is None and place.phase == "of":
-            beyond = Place(phase="added", kind=KINDS[0], after="")
+            beyond = TransferCursor(phase="added", kind=KINDS[0], after="")
         return found, beyond
 
     async def restore(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         snapshot_id: UUID,
-        respond: Callable[[Applying, Place | None], Response],
+        respond: Callable[[Importer, TransferCursor | None], Response],
         *,
-        place: Place,
+        place: TransferCursor,
         count: int,
         at: datetime,
         by: str,
-    ) -> tuple[Response | bytes, Applying | None]:
+    ) -> tuple[Response | bytes, Importer | None]:
         """Bring a portion of a snapshot back; or return the request's first answer.
 
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
         SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
         """
         items, last, arrivals = await self._arrivals(tenant_id, snapshot_id, place, count=count, at=at, by=by)
-        await self._months.ensure(time_of(memory.memory_id) for memory in arrivals.memories)
+        await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
             if first is not None:
                 return first, None
             policy = await self._policies.of(tx, tenant_id)
-            applying = Applying(tx, tenant_id, policy, Mode.RESTORE, at=at, by=by)
+            applying = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
             if place.phase == "remove":
                 held = await _some(tx, tenant_id, snapshot_id, place.kind, items, now=at)
                 await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])
@@ -295,27 +303,27 @@ class SnapshotStore(Store):
                 await applying.apply(arrivals)
             beyond = place.beyond(last)
             if beyond is None and place.phase == "remove":
-                beyond = Place(phase="store", kind=KINDS[0], after="")
+                beyond = TransferCursor(phase="store", kind=KINDS[0], after="")
             if beyond is None:
-                await writer.record(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
+                await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
             response = respond(applying, beyond)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, applying.usage)
         return response, applying
 
     async def _arrivals(
-        self, tenant_id: UUID, snapshot_id: UUID, place: Place, *, count: int, at: datetime, by: str
-    ) -> tuple[list[Item], str | None, Arrivals]:
+        self, tenant_id: UUID, snapshot_id: UUID, place: TransferCursor, *, count: int, at: datetime, by: str
+    ) -> tuple[list[TransferItem], str | None, ImportBatch]:
         """Read what a portion of a restore looks at, and check what it brings."""
         is_removal = place.phase == "remove"
         async with self._database.tenant(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
             source = None if is_removal else snapshot_id
             items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count, now=at)
-        given: list[Given | Trouble] = []
+        given: list[ImportLine | ImportProblem] = []
         if not is_removal:
-            given = [Given(place=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
-        return items, last, arrivals_of(given, at=at, by=by, max_content=self._max_content)
+            given = [ImportLine(place=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
+        return items, last, parse_import(given, at=at, by=by, max_content=self._max_content)
 
 
 async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
@@ -340,7 +348,7 @@ async def _portion(
     Memories that have expired at the time `now` are left out: a restore does not bring them back.
     """
     if snapshot_id is None:
-        return await exporter.portion(tx, tenant_id, kind, after=after, count=count, now=now)
+        return await exporter.read_batch(tx, tenant_id, kind, after=after, count=count, now=now)
     rows = await tx.rows(
         QUERIES["next_snapshot_items"],
         tenant_id=tenant_id,
@@ -355,8 +363,14 @@ async def _portion(
 
 
 async def _some(
-    tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, items: Sequence[Item], *, now: datetime
-) -> dict[str, Item]:
+    tx: Transaction,
+    tenant_id: UUID,
+    snapshot_id: UUID | None,
+    kind: str,
+    items: Sequence[TransferItem],
+    *,
+    now: datetime,
+) -> dict[str, TransferItem]:
     """Read those of some items that are in a snapshot, or are there now when there is none.
 
     A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
@@ -366,18 +380,18 @@ async def _some(
     if not ids:
         return {}
     if snapshot_id is None:
-        return await exporter.some(tx, tenant_id, kind, ids, now=now)
+        return await exporter.read_by_ids(tx, tenant_id, kind, ids, now=now)
     rows = await tx.rows(
         QUERIES["get_snapshot_items"], tenant_id=tenant_id, snapshot_id=snapshot_id, kind=kind, item_ids=ids
     )
     return {row["item_id"]: _item(kind, row["item_id"], row["content"]) for row in rows}
 
 
-def _item(kind: str, item_id: str, content: bytes) -> Item:
-    return Item(kind=kind, item_id=item_id, message=MESSAGES[kind].FromString(content))
+def _item(kind: str, item_id: str, content: bytes) -> TransferItem:
+    return TransferItem(kind=kind, item_id=item_id, message=MESSAGES[kind].FromString(content))
 
 
-def _row(snapshot_id: UUID, item: Item) -> dict[str, object]:
+def _row(snapshot_id: UUID, item: TransferItem) -> dict[str, object]:
     return {
         "snapshot_id": snapshot_id,
         "kind": item.kind,

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
-from skein_memory.storable_text import must_be_storable
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from skein.memory.v1 import curation_pb2 as pb
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.rpc.row_times import ImportTimes
 
 
 def key_of(source: str) -> str:
     """Return the key of a source that a caller names; refuse one that holds only spaces."""
-    must_be_storable([("source", source)], [])
+    check_storable([("source", source)], [])
     key = source_key(source)
     if not key:
         raise FieldInvalid(violations=[("source", "holds only spaces")])
@@ -65,12 +65,12 @@ class TrustDraft:
     # Of what was said before; 0 for whatever it is.
     revision: int
     # None: it is said now.
-    times: RowTimes | None = None
+    times: ImportTimes | None = None
 
     @classmethod
-    def of(cls, request: pb.SetSourceTrustRequest, times: RowTimes | None = None) -> Self:
+    def of(cls, request: pb.SetSourceTrustRequest, times: ImportTimes | None = None) -> Self:
         """Read a caller's message."""
-        must_be_storable([("notes", request.notes)], [])
+        check_storable([("notes", request.notes)], [])
         return cls(
             source_key=key_of(request.source),
             trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,

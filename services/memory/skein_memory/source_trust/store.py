@@ -12,7 +12,7 @@ from skein_kit.errors import TransactionConflict
 from skein_memory.errors import SourceTrustNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.events.writer import Former
+from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.store_base import Store
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.source_trust.model import TrustDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -37,7 +37,7 @@ class SourceTrustStore(Store):
     async def set_source_trust(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         draft: TrustDraft,
         respond: Callable[[SourceTrust], Response],
         *,
@@ -51,14 +51,14 @@ class SourceTrustStore(Store):
                 return first
             before = await _locked(tx, tenant_id, draft.source_key)
             if before is None:
-                last = await writer.last_kept(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
+                last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
                 after = draft.after(None, last, at=at, by=by)
                 if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
                     # Somebody else said something of it for the first time just now.
                     raise TransactionConflict
             else:
                 after = draft.after(before, 0, at=at, by=by)
-                await writer.keep(tx, tenant_id, [former(before, at)])
+                await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
                 await tx.execute(
                     QUERIES["update_source_trust"],
                     tenant_id=tenant_id,
@@ -69,7 +69,7 @@ class SourceTrustStore(Store):
                     update_time=after.update_time,
                     updated_by=by,
                 )
-            await writer.record(tx, tenant_id, [_event(after, "set")], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
             response = respond(after)
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -89,7 +89,7 @@ class SourceTrustStore(Store):
         return [SourceTrust(**dict(row)) for row in rows]
 
     async def delete_source_trust(
-        self, tenant_id: UUID, once: Once, key: str, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, once: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
     ) -> None:
         """Forget what was said of a source, once for each request. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
@@ -98,9 +98,9 @@ class SourceTrustStore(Store):
             before = await _locked(tx, tenant_id, key)
             if before is None:
                 raise SourceTrustNotFound
-            await writer.keep(tx, tenant_id, [former(before, at)])
+            await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
             await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
-            await writer.record(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:
@@ -108,10 +108,10 @@ async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | N
     return None if row is None else SourceTrust(**dict(row))
 
 
-def former(before: SourceTrust, until: datetime) -> Former:
+def revision_of(before: SourceTrust, until: datetime) -> Revision:
     """Return what is kept of it when it changes or goes."""
     said = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
-    return Former(
+    return Revision(
         kind=_KIND,
         item_id=before.source_trust_id,
         revision=before.revision,

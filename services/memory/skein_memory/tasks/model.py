@@ -81,7 +81,7 @@ def score(task: Task, at: datetime) -> float:
     return round(min(1.0, base + urgency(task.due_time, at)), 3)
 
 
-def must_name_ids(type_name: str, data: str | None) -> None:
+def check_objective_id(type_name: str, data: str | None) -> None:
     """Refuse a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
     if type_name == memory_type.TASK and data is not None:
         objective_id = exact.loads(data).get("objective_id")
@@ -130,7 +130,7 @@ def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object]
     if changed == data:
         return memory
     text = exact.dumps(changed)
-    memory_type.check(memory.draft.type, text, said={})
+    memory_type.validate_data(memory.draft.type, text, said={})
     return memory.revised(replace(memory.draft, data=text), at=at, by=by)
 
 

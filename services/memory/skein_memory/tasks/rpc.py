@@ -8,17 +8,17 @@ from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import page_of, page_size, write_token
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as wire
 from skein_memory.memories import level, memory_type
-from skein_memory.page_builder import Answer
-from skein_memory.page_token import place_of
+from skein_memory.page_builder import PageBuilder
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 from skein_memory.tasks import model as tasks
-from skein_memory.tasks.store import Question
+from skein_memory.tasks.store import TaskFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,17 +57,17 @@ class TaskRpcs(Rpcs):
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        question = Question(
+        question = TaskFilter(
             kind=memory_type.TASK,
             statuses=_statuses(request.statuses),
             objective=request.objective_id or None,
-            due_before_time=moment(request, "due_before_time"),
+            due_before_time=read_time(request, "due_before_time"),
         )
         memories, token = await self._page(caller(context).tenant(), request, question)
         return pb.ListTasksResponse(memories=memories, next_page_token=token)
 
     async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
-        question = Question(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
+        question = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
         memories, token = await self._page(caller(context).tenant(), request, question)
         return pb.ListObjectivesResponse(memories=memories, next_page_token=token)
 
@@ -116,7 +116,7 @@ class TaskRpcs(Rpcs):
             change,
             respond,
             at=at,
-            once=Once.of(who, request),
+            once=IdempotencyKey.of(who, request),
         )
         return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
 
@@ -127,7 +127,7 @@ class TaskRpcs(Rpcs):
         count = most if request.page_token else min(most, size + 1)
         found = await self._parts.tasks.list_next(tenant_id, request.objective_id or None, count=count, at=now())
         actions = [pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found]
-        page, token = page_of(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
+        page, token = paginate(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
         return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
 
     async def _change(
@@ -148,7 +148,7 @@ class TaskRpcs(Rpcs):
             return response(memory=wire.memory(memory))
 
         changed = await self._parts.memories.change_memory(
-            who.tenant(), name, change, respond, at=at, once=Once.of(who, request), event=event
+            who.tenant(), name, change, respond, at=at, once=IdempotencyKey.of(who, request), event=event
         )
         if isinstance(changed, bytes):
             return response.FromString(changed)
@@ -156,11 +156,11 @@ class TaskRpcs(Rpcs):
         return changed.response
 
     async def _page(
-        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, question: Question
+        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, question: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
         """Read a page; expired tasks are passed over, so that one may hold fewer than were asked for."""
-        size, at, last = page_size(request.page_size), now(), place_of(request, tenant_id)
-        answer, more = Answer[pb.Memory](), True
+        size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
+        answer, more = PageBuilder[pb.Memory](), True
         while more and len(answer.items) < size and not answer.is_full:
             count = answer.portion(size - len(answer.items))
             memories = await self._parts.tasks.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)

@@ -13,7 +13,7 @@ from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as entries
 from skein_memory.memories.model import Memory
-from skein_memory.memories.store import Changed
+from skein_memory.memories.store import MemoryChange
 from skein_memory.queries import QUERIES
 from skein_memory.store_base import Store
 from skein_memory.tasks import model as tasks
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 Response = TypeVar("Response", bound=Message)
 
@@ -33,7 +33,7 @@ _CANDIDATES = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class TaskFilter:
     """Which tasks or objectives are asked for; None does not restrict. `objective` is an id or external id."""
 
     kind: str
@@ -46,7 +46,7 @@ class TaskStore(Store):
     """What is asked about tasks and objectives by what they are."""
 
     async def list_tasks(
-        self, tenant_id: UUID, question: Question, *, before: UUID | None, count: int, at: datetime
+        self, tenant_id: UUID, question: TaskFilter, *, before: UUID | None, count: int, at: datetime
     ) -> list[Memory]:
         """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
         async with self._database.tenant(tenant_id) as tx:
@@ -62,7 +62,7 @@ class TaskStore(Store):
                 count=count,
             )
             wanted = [row["memory_id"] for row in rows]
-            found = await entries.read(tx, tenant_id, wanted)
+            found = await entries.read_memories(tx, tenant_id, wanted)
         return [found[memory_id] for memory_id in wanted if memory_id in found]
 
     async def list_next(
@@ -80,7 +80,7 @@ class TaskStore(Store):
             # Those whose time is over leave room for others.
             while ordered and len(found) < count:
                 portion, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
-                read = await entries.read(tx, tenant_id, portion)
+                read = await entries.read_memories(tx, tenant_id, portion)
                 alive = (read[memory_id] for memory_id in portion if memory_id in read)
                 found += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in found]
@@ -93,8 +93,8 @@ class TaskStore(Store):
         respond: Callable[[Memory], Response],
         *,
         at: datetime,
-        once: Once,
-    ) -> Changed[Response] | bytes:
+        once: IdempotencyKey,
+    ) -> MemoryChange[Response] | bytes:
         """Put the task that is named first under the objective that is named second, an empty name standing for none.
 
         Return the first answer when the request came before. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
@@ -104,19 +104,19 @@ class TaskStore(Store):
             if first is not None:
                 return first
             objective_id = await _objective(tx, tenant_id, ends[1], at=at)
-            before = await entries.locked(tx, tenant_id, ends[0])
+            before = await entries.lock_memory(tx, tenant_id, ends[0])
             after = change(before, objective_id)
-            documents = [] if after is before else await entries.replace(tx, tenant_id, before, after, at=at)
+            documents = [] if after is before else await entries.update_memory(tx, tenant_id, before, after, at=at)
             response = respond(after)
             await self._requests.answer(tx, tenant_id, once, response)
-        return Changed(response=response, documents=documents)
+        return MemoryChange(response=response, documents=documents)
 
 
 async def _objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
     """Return the id of the objective that a name stands for. Raises ObjectiveNotFound."""
     if not name:
         return None
-    row = await names.read_one(tx, QUERIES["get_task"], tenant_id, name)
+    row = await names.read_by_name(tx, QUERIES["get_task"], tenant_id, name)
     if row is None or row["kind"] != memory_type.OBJECTIVE:
         raise ObjectiveNotFound
     objective_id: UUID = row["memory_id"]

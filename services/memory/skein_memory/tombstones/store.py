@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 _SALT_BYTES = 32
 # The type, content and data (JSON text) of a memory.
-Saying = tuple[str, str, str | None]
-_SAYING = "saying"
+Content = tuple[str, str, str | None]
+_CONTENT_WITH_DATA = "saying"
 # What versions before migration 37 wrote: the type and the content, whatever the data.
 _CONTENT = "content"
 
 
-async def write(
+async def insert_memories(
     tx: Transaction,
     tenant_id: UUID,
     memory_ids: Sequence[UUID],
     *,
     at: datetime,
     external_ids: Sequence[str] = (),
-    sayings: Sequence[Saying] = (),
+    sayings: Sequence[Content] = (),
 ) -> None:
     """Remember memories that are about to be purged: their ids, external ids, and every text that they have said.
 
@@ -43,12 +43,16 @@ async def write(
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
     rows = await tx.rows(QUERIES["read_sayings"], tenant_id=tenant_id, memory_ids=ids)
-    own: list[Saying] = [(row["type"], row["content"], row["data"]) for row in rows]
+    own: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
         *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
         *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
-        *(digest_of(salt, _SAYING, content_hash(*saying)) for saying in [*own, *sayings] if _is_telling(*saying)),
+        *(
+            digest_of(salt, _CONTENT_WITH_DATA, content_hash(*saying))
+            for saying in [*own, *sayings]
+            if _is_identifying(*saying)
+        ),
         *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),
     }
     await _write(tx, tenant_id, digests, at=at)
@@ -76,7 +80,7 @@ async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
     return bool(await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=digests))
 
 
-async def any_of(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
+async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
     """Return the ids of those memories that were purged: known by id, external id or what they say.
 
     For imports and restores, which must pass over them. What somebody says anew is no import.
@@ -108,14 +112,14 @@ def _digests(salt: bytes, memory: Memory) -> set[bytes]:
     if memory.draft.external_id is not None:
         found.add(digest_of(salt, "external_id", memory.draft.external_id.encode()))
     draft = memory.draft
-    if _is_telling(draft.type, draft.content, draft.data):
-        found.add(digest_of(salt, _SAYING, draft.content_hash))
+    if _is_identifying(draft.type, draft.content, draft.data):
+        found.add(digest_of(salt, _CONTENT_WITH_DATA, draft.content_hash))
     if draft.content:
         found.add(digest_of(salt, _CONTENT, hash_without_data(draft.type, draft.content)))
     return found
 
 
-def _is_telling(type_name: str, content: str, data: str | None) -> bool:
+def _is_identifying(type_name: str, content: str, data: str | None) -> bool:
     """Say whether a memory can be known again by what it says; data of the vault is much alike."""
     return bool(content) or (data is not None and type_name != memory_type.VAULT)
 

@@ -21,7 +21,7 @@ _EXISTS = "MEMORY_EXISTS"
 
 
 @dataclass(kw_only=True, slots=True)
-class Tally:
+class EmbeddingImport:
     """How many vectors were kept, and how many were not, by reason."""
 
     kept: int = 0
@@ -30,8 +30,8 @@ class Tally:
     def taken(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
         """Count a memory's vector and return it as it is stored; None where it is made anew."""
         try:
-            vector_columns.must_have(dimensions, values)
-            vector = vector_columns.given(values)
+            vector_columns.require_dimensions(dimensions, values)
+            vector = vector_columns.normalize(values)
         except (DimensionsMismatch, FieldInvalid) as refusal:
             self.remade[refusal.reason] += 1
             return None
@@ -46,5 +46,5 @@ class Tally:
 
 async def dimensions(tx: Transaction) -> int:
     """Return the dimensions of the model in force, 0 when there is none."""
-    space = await vector_columns.space_of(tx)
+    space = await vector_columns.active_model(tx)
     return 0 if space is None else space.dimensions

@@ -15,15 +15,15 @@ from uuid import UUID
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import time
-from skein_memory.blocks.model import former
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
 from skein_memory.links import rows as edges
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as wire
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
-from skein_memory.transfer.model import Item
+from skein_memory.transfer.model import TransferItem
 
 if TYPE_CHECKING:
     import asyncpg
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 # What was read, and the id of the last thing that was looked at; None when there is no more of the kind.
-Portion = tuple[list[Item], str | None]
+Portion = tuple[list[TransferItem], str | None]
 _NIL = UUID(int=0)
 # After every id, as text.
 _LAST_ID = "~"
 
 
-async def portion(
+async def read_batch(
     tx: Transaction, tenant_id: UUID, kind: str, *, after: str, count: int, at: datetime | None = None, now: datetime
 ) -> Portion:
     """Read items of a kind in its own order, from the one after `after` on; `at` asks for what they were at a time.
@@ -50,15 +50,15 @@ async def portion(
     return await _visible(tx, tenant_id, kind, items, now=now), last
 
 
-async def some(
+async def read_by_ids(
     tx: Transaction, tenant_id: UUID, kind: str, item_ids: Sequence[str], *, now: datetime
-) -> dict[str, Item]:
+) -> dict[str, TransferItem]:
     """Read those of some items that are there and have not expired at the time `now`, by their ids."""
     items = await _SOME[kind](tx, tenant_id, item_ids)
     return {item.item_id: item for item in await _visible(tx, tenant_id, kind, items, now=now)}
 
 
-def is_expired(item: Item, now: datetime) -> bool:
+def is_expired(item: TransferItem, now: datetime) -> bool:
     """Say whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
     message = item.message
     if not isinstance(message, memory_pb2.Memory) or not message.HasField("expire_time"):
@@ -66,7 +66,9 @@ def is_expired(item: Item, now: datetime) -> bool:
     return message.expire_time.ToDatetime(tzinfo=UTC) <= now
 
 
-async def _visible(tx: Transaction, tenant_id: UUID, kind: str, items: list[Item], *, now: datetime) -> list[Item]:
+async def _visible(
+    tx: Transaction, tenant_id: UUID, kind: str, items: list[TransferItem], *, now: datetime
+) -> list[TransferItem]:
     """Leave out memories that have expired, and what names one."""
     if kind == "memory":
         return [item for item in items if not is_expired(item, now)]
@@ -81,7 +83,7 @@ async def _visible(tx: Transaction, tenant_id: UUID, kind: str, items: list[Item
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
     rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["memory_id"] for row in rows]
-    found = await entries.read(tx, tenant_id, ids)
+    found = await entries.read_memories(tx, tenant_id, ids)
     if at is not None:
         late = [id_ for id_, memory in found.items() if memory.record_time > at]
         if late:
@@ -92,8 +94,8 @@ async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at
     return items, _last(ids, count)
 
 
-async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
-    found = await entries.read(tx, tenant_id, _ids(item_ids))
+async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+    found = await entries.read_memories(tx, tenant_id, _ids(item_ids))
     return [_memory(memory) for memory in found.values() if memory.is_active]
 
 
@@ -101,7 +103,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
     last = _last(ids, count)
-    links = await edges.read(tx, tenant_id, ids)
+    links = await edges.read_links(tx, tenant_id, ids)
     if at is not None:
         was = await tx.rows(
             QUERIES["revisions_between"],
@@ -116,8 +118,8 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
     return [_link(links[id_]) for id_ in sorted(links)], last
 
 
-async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
-    return [_link(link) for link in (await edges.read(tx, tenant_id, _ids(item_ids))).values()]
+async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+    return [_link(link) for link in (await edges.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
 async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
@@ -132,14 +134,16 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
         was = await tx.rows(QUERIES["revisions_then"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
         found = {id_: block for id_, block in found.items() if id_ not in set(late)}
         found |= {
-            row["item_id"]: former(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
+            row["item_id"]: revision_of(
+                row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"]
+            )
             for row in was
         }
     items = await _with_agents(tx, tenant_id, [found[id_] for id_ in ids if id_ in found])
     return items, _last(ids, count)
 
 
-async def _some_blocks(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+async def _some_blocks(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     rows = await _read_blocks(tx, tenant_id, item_ids)
     return await _with_agents(tx, tenant_id, [block_of(row) for row in rows])
 
@@ -148,13 +152,13 @@ async def _read_blocks(tx: Transaction, tenant_id: UUID, block_ids: Sequence[str
     return await tx.rows(QUERIES["read_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
 
 
-async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]) -> list[Item]:
+async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]) -> list[TransferItem]:
     blocks = [block for block in blocks if block.is_active]
     agents: dict[str, list[str]] = {block.block_id: [] for block in blocks}
     for row in await tx.rows(QUERIES["agents_of_blocks"], tenant_id=tenant_id, block_ids=list(agents)):
         agents[row["block_id"]].append(row["agent_id"])
     return [
-        Item(
+        TransferItem(
             kind="block",
             item_id=block.block_id,
             message=snapshots_pb2.PortableBlock(block=wire.block(block), agent_ids=agents[block.block_id]),
@@ -169,7 +173,7 @@ async def _trusts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     return items, _last([row["source_key"] for row in rows], count)
 
 
-async def _some_trusts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+async def _some_trusts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     rows = await tx.rows(QUERIES["read_source_trusts"], tenant_id=tenant_id, source_keys=list(item_ids))
     return [_trust(row) for row in rows]
 
@@ -180,7 +184,7 @@ async def _aliases(tx: Transaction, tenant_id: UUID, after: str, count: int, at:
     return items, _last([row["alias_memory_id"] for row in rows], count)
 
 
-async def _some_aliases(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+async def _some_aliases(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     rows = await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=_ids(item_ids))
     return [_alias(row) for row in rows]
 
@@ -194,7 +198,7 @@ async def _conflicts(tx: Transaction, tenant_id: UUID, after: str, count: int, a
     return items, _last([f"{row['a_memory_id']}|{row['b_memory_id']}" for row in rows], count)
 
 
-async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[Item]:
+async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     pairs = [item_id.partition("|") for item_id in item_ids]
     rows = await tx.rows(
         QUERIES["get_resolutions"],
@@ -205,12 +209,14 @@ async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[s
     return [_conflict(row) for row in rows]
 
 
-def _memory(memory: Memory) -> Item:
-    return Item(kind="memory", item_id=str(memory.memory_id), message=wire.memory(memory), memory_id=memory.memory_id)
+def _memory(memory: Memory) -> TransferItem:
+    return TransferItem(
+        kind="memory", item_id=str(memory.memory_id), message=wire.memory(memory), memory_id=memory.memory_id
+    )
 
 
-def _link(link: Link) -> Item:
-    return Item(
+def _link(link: Link) -> TransferItem:
+    return TransferItem(
         kind="link",
         item_id=str(link.link_id),
         message=wire.link(link),
@@ -238,13 +244,13 @@ def _former_link(row: asyncpg.Record) -> Link:
     return Link(**{field.name: known[field.name] for field in fields(Link)})
 
 
-def _trust(row: asyncpg.Record) -> Item:
+def _trust(row: asyncpg.Record) -> TransferItem:
     message = _filled(curation_pb2.SourceTrust(), row)
-    return Item(kind="source_trust", item_id=row["source_key"], message=message)
+    return TransferItem(kind="source_trust", item_id=row["source_key"], message=message)
 
 
-def _alias(row: asyncpg.Record) -> Item:
-    return Item(
+def _alias(row: asyncpg.Record) -> TransferItem:
+    return TransferItem(
         kind="alias",
         item_id=str(row["alias_memory_id"]),
         message=_filled(curation_pb2.Alias(), row),
@@ -253,13 +259,13 @@ def _alias(row: asyncpg.Record) -> Item:
     )
 
 
-def _conflict(row: asyncpg.Record) -> Item:
+def _conflict(row: asyncpg.Record) -> TransferItem:
     status: Any = f"CONFLICT_STATUS_{row['status'].upper()}"
     message = curation_pb2.ConflictResolution(
         status=status,
         pair_key=f"{row['a_memory_id']}|{row['b_memory_id']}",
     )
-    return Item(
+    return TransferItem(
         kind="conflict",
         item_id=message.pair_key,
         message=_filled(message, row),
@@ -275,7 +281,7 @@ def _filled(message: Any, row: asyncpg.Record) -> Any:
         if name not in names or name == "status" or value is None:
             continue
         if isinstance(value, datetime):
-            getattr(message, name).CopyFrom(time(value))
+            getattr(message, name).CopyFrom(to_timestamp(value))
         else:
             setattr(message, name, str(value) if isinstance(value, UUID) else value)
     return message
@@ -302,7 +308,7 @@ _PORTIONS: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitab
     "conflict": _conflicts,
     "block": _blocks,
 }
-_SOME: Mapping[str, Callable[[Any, UUID, Sequence[str]], Awaitable[list[Item]]]] = {
+_SOME: Mapping[str, Callable[[Any, UUID, Sequence[str]], Awaitable[list[TransferItem]]]] = {
     "memory": _some_memories,
     "link": _some_links,
     "source_trust": _some_trusts,

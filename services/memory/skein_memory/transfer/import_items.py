@@ -9,15 +9,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.errors import FieldInvalid, Refusal
-from skein_kit.ids import new_id, parse_id, time_of
+from skein_kit.errors import FieldInvalid, RpcError
+from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.rpc.interceptors import validate
-from skein_kit.rpc.row_times import past
+from skein_kit.rpc.row_times import read_past_time
 from skein_memory.blocks.model import Block, BlockDraft
 from skein_memory.errors import FactKeyTaken
 from skein_memory.links.model import LinkDraft
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
-from skein_memory.transfer.model import NEVER_IMPORTED, Given, Trouble, same_json
+from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem, is_same_json
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -27,7 +27,7 @@ _NEAR = timedelta(days=1)
 _UUID7 = 7
 
 
-class Mode(StrEnum):
+class ImportMode(StrEnum):
     """What to do with what is there already."""
 
     MERGE = "merge"
@@ -38,7 +38,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Arriving:
+class ImportItem:
     """One item that can be stored: what its message says, and when it was made and changed where it comes from."""
 
     place: int
@@ -53,11 +53,11 @@ class Arriving:
 
 
 @dataclass(kw_only=True, slots=True)
-class Arrivals:
+class ImportBatch:
     """Items that can be stored, by kind, and what is wrong with the others."""
 
-    items: dict[str, list[Arriving]] = field(default_factory=dict)
-    troubles: list[Trouble] = field(default_factory=list)
+    items: dict[str, list[ImportItem]] = field(default_factory=dict)
+    troubles: list[ImportProblem] = field(default_factory=list)
 
     @property
     def memories(self) -> list[Memory]:
@@ -70,66 +70,70 @@ class Arrivals:
         return len(self.troubles) + sum(map(len, self.items.values()))
 
 
-def arrivals_of(given: Sequence[Given | Trouble], *, at: datetime, by: str, max_content: int) -> Arrivals:
+def parse_import(
+    given: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
+) -> ImportBatch:
     """Read items; what is refused is named with the reason."""
-    found = Arrivals()
+    found = ImportBatch()
     for one in given:
-        if isinstance(one, Trouble):
+        if isinstance(one, ImportProblem):
             found.troubles.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
             # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
-            secret = Trouble(place=one.place, kind=one.kind, reason=NEVER_IMPORTED, field="secret_value")
+            secret = ImportProblem(place=one.place, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value")
             found.troubles.append(secret)
             continue
         try:
             validate(one.message)
             found.items.setdefault(one.kind, []).append(_arriving(one, at=at, by=by, max_content=max_content))
-        except Refusal as refusal:
-            found.troubles.append(trouble(one.place, one.kind, refusal))
+        except RpcError as refusal:
+            found.troubles.append(import_error(one.place, one.kind, refusal))
     return found
 
 
-def trouble(place: int, kind: str, refusal: Refusal) -> Trouble:
+def import_error(place: int, kind: str, refusal: RpcError) -> ImportProblem:
     """Return a refusal as what it says of an item."""
     first = refusal.violations[0][0] if refusal.violations else ""
-    return Trouble(place=place, kind=kind, reason=refusal.reason, field=first)
+    return ImportProblem(place=place, kind=kind, reason=refusal.reason, field=first)
 
 
-def counterpart(*found: Memory | None, at: datetime) -> Memory | None:
+def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
     """Return the memory that an item means, of those found by its names: one that has not expired before any other."""
     there = [memory for memory in found if memory is not None]
     return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
 
 
-def united(before: Memory, given: Memory, mode: Mode, changed: datetime | None, *, at: datetime, by: str) -> Memory:
+def merge_imported(
+    before: Memory, given: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
+) -> Memory:
     """Return what becomes of a memory that is there already; itself when nothing changes.
 
     Where `given` wins, it brings its update_time; a restore is a change of its own time.
     """
     # To readers it is new.
     replaces_expired = before.is_active and before.is_expired(at) and not given.is_expired(at)
-    if mode is Mode.SKIP and not replaces_expired:
+    if mode is ImportMode.SKIP and not replaces_expired:
         return before
     is_later = changed is not None and changed > before.update_time
-    wins = mode in {Mode.OVERWRITE, Mode.RESTORE} or is_later or replaces_expired
+    wins = mode in {ImportMode.OVERWRITE, ImportMode.RESTORE} or is_later or replaces_expired
     draft = given.draft if wins else before.draft
     tags = given.draft.tags
-    if mode is Mode.MERGE:
+    if mode is ImportMode.MERGE:
         # What is there keeps its order.
         tags = tuple(dict.fromkeys([*before.draft.tags, *given.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
     is_back = wins and not before.is_active
-    is_same_time = not wins or mode is Mode.RESTORE or changed in {None, before.update_time, at}
-    if not is_back and (not before.is_active or (is_same_time and same_draft(before.draft, draft))):
+    is_same_time = not wins or mode is ImportMode.RESTORE or changed in {None, before.update_time, at}
+    if not is_back and (not before.is_active or (is_same_time and is_same_draft(before.draft, draft))):
         return before
     update_time = before.update_time
     if wins:
-        update_time = at if mode is Mode.RESTORE or changed is None else changed
+        update_time = at if mode is ImportMode.RESTORE or changed is None else changed
     return replace(before.revised(draft, at=at, by=by), delete_time=None, update_time=update_time)
 
 
-def names_of(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
+def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
     """Return the names that no two items of one import may have; an expired fact shares its key with others."""
     found: set[tuple[str, object]] = set()
     if memory.draft.external_id is not None:
@@ -139,7 +143,7 @@ def names_of(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
     return found
 
 
-def same_fact(holder: Memory | None, given: Memory, *, at: datetime) -> Memory | None:
+def find_fact_holder(holder: Memory | None, given: Memory, *, at: datetime) -> Memory | None:
     """Return the holder of an item's key where the item means it.
 
     Return None where case tells the keys apart, and where one of the two has expired at the time `at`. Such an item is
@@ -150,7 +154,7 @@ def same_fact(holder: Memory | None, given: Memory, *, at: datetime) -> Memory |
     return holder
 
 
-def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
+def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
     """Refuse an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
     if memory.fact_key is None or memory.is_expired(at):
         return
@@ -158,16 +162,16 @@ def must_be_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: dat
         raise FactKeyTaken(key=memory.fact_key.key, subject_id=memory.fact_key.subject_id or None)
 
 
-def same_draft(one: Draft, other: Draft) -> bool:
+def is_same_draft(one: Draft, other: Draft) -> bool:
     """Say whether two drafts say the same, however their JSON is written."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
-        and same_json(one.data, other.data)
-        and same_json(one.metadata, other.metadata)
+        and is_same_json(one.data, other.data)
+        and is_same_json(one.metadata, other.metadata)
     )
 
 
-def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arriving:
+def _arriving(one: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
     message = one.message
     agent_ids: tuple[str, ...] = ()
     said: object = message
@@ -181,12 +185,12 @@ def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arrivin
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
         said = Block.made(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
-    return Arriving(
+    return ImportItem(
         place=one.place,
         kind=one.kind,
         said=said,
-        create_time=past(message, "create_time", at),
-        changed=past(message, "update_time", at),
+        create_time=read_past_time(message, "create_time", at),
+        changed=read_past_time(message, "update_time", at),
         agent_ids=agent_ids,
         embedding=tuple(message.embedding) if one.kind == "memory" else (),
     )
@@ -195,7 +199,7 @@ def _arriving(one: Given, *, at: datetime, by: str, max_content: int) -> Arrivin
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
     draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
     given = str(message.memory_id)  # type: ignore[attr-defined]  # As said.
-    memory_id = kept_id(given, draft.create_time, at)
+    memory_id = reusable_id(given, draft.create_time, at)
     if memory_id is None:
         memory_id = new_id(draft.create_time)
         if given and draft.external_id is None:
@@ -205,7 +209,7 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
         memory_id=memory_id,
         draft=draft,
         revision=1,
-        update_time=past(message, "update_time", at) or min(draft.create_time, at),
+        update_time=read_past_time(message, "update_time", at) or min(draft.create_time, at),
         record_time=at,
         delete_time=None,
         created_by=by,
@@ -213,10 +217,10 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
     )
 
 
-def kept_id(text: str, created: datetime, at: datetime) -> UUID | None:
+def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
     """Return an id that can be kept: one that was made from the time that its item was created at; else None."""
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None
-    made = time_of(id_)
+    made = id_time(id_)
     return id_ if abs(made - created) <= _NEAR and made <= at + MAX_AHEAD else None

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, Refusal, TransactionConflict
+from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, RpcError, TransactionConflict
 from skein_kit.ids import new_id
 from skein_memory.aliases import store as aliases
 from skein_memory.aliases.model import Alias
@@ -33,17 +33,17 @@ from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
 from skein_memory.transfer import embeddings as arriving_vectors
 from skein_memory.transfer.import_items import (
-    Arrivals,
-    Arriving,
-    Mode,
-    counterpart,
-    must_be_free,
-    names_of,
-    same_fact,
-    trouble,
-    united,
+    ImportBatch,
+    ImportItem,
+    ImportMode,
+    check_key_free,
+    find_existing,
+    find_fact_holder,
+    import_error,
+    merge_imported,
+    unique_names,
 )
-from skein_memory.transfer.model import PURGED, Trouble
+from skein_memory.transfer.model import REASON_PURGED, ImportProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.postings import Document
-    from skein_memory.events.writer import Former
+    from skein_memory.events.writer import Revision
     from skein_memory.memories.model import FactKey
 
 _FIRST = UUID(int=0)
 
 
 @contextmanager
-def _undisturbed(*errors: type[Exception]) -> Iterator[None]:
+def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
     """Give up where somebody else stored the same at the same time, which was looked for before: nothing is kept."""
     try:
         yield
@@ -70,10 +70,12 @@ def _undisturbed(*errors: type[Exception]) -> Iterator[None]:
         raise TransactionConflict from error
 
 
-class Applying:
+class Importer:
     """One transaction's worth of items, and what became of them."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: Mode, *, at: datetime, by: str) -> None:
+    def __init__(
+        self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: ImportMode, *, at: datetime, by: str
+    ) -> None:
         """Store in this transaction, in the name of `by`."""
         self._tx = tx
         self._tenant_id = tenant_id
@@ -85,16 +87,16 @@ class Applying:
         self.updated: list[str] = []
         self.unchanged: list[str] = []
         self.removed: list[str] = []
-        self.troubles: list[Trouble] = []
+        self.troubles: list[ImportProblem] = []
         # Kinds of those created or updated whose time is over already.
         self.expired: list[str] = []
-        self.vectors = arriving_vectors.Tally()
+        self.vectors = arriving_vectors.EmbeddingImport()
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
         self.usage = {"memories": 0, "links": 0, "blocks": 0}
 
-    async def apply(self, arrivals: Arrivals) -> None:
+    async def apply(self, arrivals: ImportBatch) -> None:
         """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
         self.troubles += arrivals.troubles
         items = arrivals.items
@@ -111,47 +113,47 @@ class Applying:
         ):
             for item in items.get(kind, []):
                 if isinstance(item.said, Block) and await self._was_purged(item.said):
-                    self.troubles.append(Trouble(place=item.place, kind=kind, reason=PURGED))
+                    self.troubles.append(ImportProblem(place=item.place, kind=kind, reason=REASON_PURGED))
                     continue
                 try:
                     getattr(self, await store(item)).append(kind)
                 except TransactionConflict:
                     raise
-                except Refusal as refusal:
-                    self.troubles.append(trouble(item.place, kind, refusal))
+                except RpcError as refusal:
+                    self.troubles.append(import_error(item.place, kind, refusal))
 
-    async def _memories(self, items: Sequence[Arriving]) -> None:
+    async def _memories(self, items: Sequence[ImportItem]) -> None:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
-        given = await names.apart_from_messages(
+        given = await names.avoid_message_ids(
             tx, tenant_id, [memory for item in items if isinstance(memory := item.said, Memory)]
         )
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
         holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
         ids = {memory.memory_id for memory in given} | {*external.values(), *holders.values()}
-        there = await entries.locked_all(tx, tenant_id, list(ids))
+        there = await entries.lock_memories(tx, tenant_id, list(ids))
         # What has expired gives its key to the next fact that wants it.
         keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
-        buried = await tombstones.any_of(tx, tenant_id, given)
+        buried = await tombstones.find_purged(tx, tenant_id, given)
         dimensions = await arriving_vectors.dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
         taken: set[object] = set()
         for item, memory in zip(items, given, strict=True):
             own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
-            by_key = same_fact(there.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
-            before = counterpart(*map(there.get, own_ids), by_key, at=self._at)
-            named = {("id", before.memory_id if before else memory.memory_id), *names_of(memory, at=self._at)}
+            by_key = find_fact_holder(there.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
+            before = find_existing(*map(there.get, own_ids), by_key, at=self._at)
+            named = {("id", before.memory_id if before else memory.memory_id), *unique_names(memory, at=self._at)}
             try:
-                memory_type.must_be_accepted(self._policy, [memory.draft.type])
+                memory_type.check_type_allowed(self._policy, [memory.draft.type])
                 if not taken.isdisjoint(named):
                     raise DuplicateInBatch
                 taken |= named
                 if before is None and memory.memory_id in buried:
-                    self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+                    self.troubles.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
                 elif before is None:
-                    must_be_free(memory, keys, at=self._at)
+                    check_key_free(memory, keys, at=self._at)
                     new.append(memory)
                     if item.embedding and (vector := self.vectors.taken(item.embedding, dimensions)) is not None:
                         embeddings[memory.memory_id] = vector
@@ -161,33 +163,35 @@ class Applying:
                     await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
                 raise
-            except Refusal as refusal:
-                self.troubles.append(trouble(item.place, "memory", refusal))
+            except RpcError as refusal:
+                self.troubles.append(import_error(item.place, "memory", refusal))
         documents = documents_of(new, at=self._at, embeddings=embeddings)
-        with _undisturbed(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
-            await entries.insert(tx, tenant_id, new, documents, at=self._at)
+        with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
+            await entries.insert_memories(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new)
 
     async def _unite(
-        self, item: Arriving, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
+        self, item: ImportItem, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
     ) -> None:
-        after = united(before, given, self._mode, item.changed, at=self._at, by=self._by)
+        after = merge_imported(before, given, self._mode, item.changed, at=self._at, by=self._by)
         if after is before:
             self.unchanged.append("memory")
             return
         if is_buried:
-            self.troubles.append(Trouble(place=item.place, kind="memory", reason=PURGED))
+            self.troubles.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
             return
         # While it was expired, another memory may have taken its names: refuse before anything is written.
         comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
         if comes_back or after.fact_key != before.fact_key:
-            must_be_free(after, keys, at=self._at)
+            check_key_free(after, keys, at=self._at)
         if comes_back:
             await names.external_id_must_be_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
-        with _undisturbed(ExternalIdTaken, FactKeyTaken):
-            self.documents += await entries.replace(self._tx, self._tenant_id, before, after, at=self._at, event=kind)
+        with raise_on_concurrent_import(ExternalIdTaken, FactKeyTaken):
+            self.documents += await entries.update_memory(
+                self._tx, self._tenant_id, before, after, at=self._at, event=kind
+            )
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
@@ -200,25 +204,25 @@ class Applying:
 
     async def _ends(self, *wanted: str) -> list[UUID]:
         """Return the memories that names stand for. Raises MemoryNotFound."""
-        found = await names.read(self._tx, QUERIES["find_active"], self._tenant_id, wanted)
+        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, wanted)
         if not found.keys() >= set(wanted):
             raise MemoryNotFound
         return [found[name]["memory_id"] for name in wanted]
 
-    def _keeps(self, item: Arriving, update_time: datetime) -> bool:
+    def _keeps(self, item: ImportItem, update_time: datetime) -> bool:
         """Say whether what is there stays as it is."""
-        if self._mode is Mode.MERGE:
+        if self._mode is ImportMode.MERGE:
             return item.changed is None or item.changed <= update_time
-        return self._mode is Mode.SKIP
+        return self._mode is ImportMode.SKIP
 
-    def _update_time(self, item: Arriving) -> datetime:
-        return self._at if self._mode is Mode.RESTORE or item.changed is None else item.changed
+    def _update_time(self, item: ImportItem) -> datetime:
+        return self._at if self._mode is ImportMode.RESTORE or item.changed is None else item.changed
 
-    def _is_of(self, item: Arriving, update_time: datetime) -> bool:
+    def _is_of(self, item: ImportItem, update_time: datetime) -> bool:
         """Say whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
-        return self._mode is Mode.RESTORE or item.changed in {None, update_time, self._at}
+        return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
-    async def _link(self, item: Arriving) -> str:
+    async def _link(self, item: ImportItem) -> str:
         draft: Any = item.said
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
         from_id, to_id = await self._ends(draft.from_name, draft.to_name)
@@ -228,13 +232,13 @@ class Applying:
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        held = await edges.pairs(self._tx, self._tenant_id, [made.pair])
+        held = await edges.find_link_ids(self._tx, self._tenant_id, [made.pair])
         if made.pair not in held:
-            with _undisturbed(MemoryNotFound):
+            with raise_on_concurrent_import(MemoryNotFound):
                 new = await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await edges.locked(self._tx, self._tenant_id, held[made.pair])
+        before: Link = await edges.lock_link(self._tx, self._tenant_id, held[made.pair])
         if self._keeps(item, before.update_time):
             return "unchanged"
         after = before.revised(draft, at=self._at, by=self._by)
@@ -246,7 +250,7 @@ class Applying:
         await edges.replace(self._tx, self._tenant_id, before, after)
         return "updated"
 
-    async def _trust(self, item: Arriving) -> str:
+    async def _trust(self, item: ImportItem) -> str:
         message: Any = item.said
         key = source_key(message.source_key)
         row = await self._tx.row(QUERIES["lock_source_trust"], tenant_id=self._tenant_id, source_key=key)
@@ -256,7 +260,7 @@ class Applying:
             is_same = said == {"trust": before.trust, "notes": before.notes} and self._is_of(item, before.update_time)
             if is_same or self._keeps(item, before.update_time):
                 return "unchanged"
-            await self._keep(trust.former(before, self._at))
+            await self._keep(trust.revision_of(before, self._at))
         last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
         update_time = self._update_time(item)
         columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
@@ -267,7 +271,7 @@ class Applying:
         await self._tell("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
         return "updated" if before else "created"
 
-    async def _alias(self, item: Arriving) -> str:
+    async def _alias(self, item: ImportItem) -> str:
         message: Any = item.said
         alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
         rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
@@ -290,7 +294,7 @@ class Applying:
             is_same = said == (before.canonical_memory_id, before.confidence, before.note)
             if is_same and self._is_of(item, before.update_time):
                 return "unchanged"
-            await self._keep(aliases.former(before, self._at))
+            await self._keep(aliases.revision_of(before, self._at))
         last = before.revision if before else await self._last("alias", str(alias_id))
         after = Alias(
             alias_memory_id=alias_id,
@@ -307,7 +311,7 @@ class Applying:
         await self._tell("memory_entity_resolved", "alias", str(alias_id))
         return "updated" if before else "created"
 
-    async def _conflict(self, item: Arriving) -> str:
+    async def _conflict(self, item: ImportItem) -> str:
         message: Any = item.said
         a_id, b_id = sorted(await self._ends(message.a_memory_id, message.b_memory_id))
         canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
@@ -325,7 +329,7 @@ class Applying:
             is_same = said == (before.status, before.canonical_memory_id, before.note)
             if is_same and self._is_of(item, before.update_time):
                 return "unchanged"
-            await self._keep(conflicts.former(before, self._at))
+            await self._keep(conflicts.revision_of(before, self._at))
         last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
         after = Resolution(
             resolution_id=before.resolution_id if before else new_id(item.create_time or self._update_time(item)),
@@ -349,14 +353,14 @@ class Applying:
     async def _was_purged(self, block: Block) -> bool:
         return await tombstones.has_block(self._tx, self._tenant_id, block.block_id)
 
-    async def _block(self, item: Arriving) -> str:
+    async def _block(self, item: ImportItem) -> str:
         given: Any = item.said
         before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
         outcome = "created"
         if before is None:
             create_time = item.create_time or item.changed or self._at
             given = replace(given, create_time=create_time, update_time=item.changed or create_time)
-            with _undisturbed(BlockExists):
+            with raise_on_concurrent_import(BlockExists):
                 await blocks.insert(self._tx, self._tenant_id, given)
                 self.usage["blocks"] += 1
         elif self._keeps(item, before.update_time):
@@ -372,8 +376,8 @@ class Applying:
         for agent_id in item.agent_ids:
             try:
                 new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
-            except Refusal as refusal:
-                self.troubles.append(trouble(item.place, "block", refusal))
+            except RpcError as refusal:
+                self.troubles.append(import_error(item.place, "block", refusal))
                 continue
             outcome = "updated" if new and outcome == "unchanged" else outcome
         return outcome
@@ -387,11 +391,11 @@ class Applying:
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
-            found = await entries.locked_all(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            found = await entries.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in found.values():
                 if memory.is_active:
                     gone = memory.deleted(at=at, by=by)
-                    await entries.replace(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
+                    await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
                     self.usage["memories"] -= 1
         elif kind == "link":
             gone_links = await edges.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
@@ -410,20 +414,20 @@ class Applying:
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:
                 before = SourceTrust(**dict(row))
-                await self._keep(trust.former(before, self._at))
+                await self._keep(trust.revision_of(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
                 await self._tell("memory_source_trust_set", kind, before.source_trust_id)
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
-                await self._keep(aliases.former(Alias(**dict(row)), self._at))
+                await self._keep(aliases.revision_of(Alias(**dict(row)), self._at))
                 await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
                 await self._tell("memory_entity_separated", kind, item_id)
         elif kind == "conflict":
             a_id, _, b_id = item_id.partition("|")
             pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
             for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
-                await self._keep(conflicts.former(Resolution(**dict(row)), self._at))
+                await self._keep(conflicts.revision_of(Resolution(**dict(row)), self._at))
                 await tx.execute(
                     QUERIES["delete_resolution"],
                     tenant_id=tenant_id,
@@ -433,13 +437,13 @@ class Applying:
                 await self._tell("memory_conflict_resolved", kind, item_id)
 
     async def _last(self, kind: str, item_id: str) -> int:
-        return await writer.last_kept(self._tx, self._tenant_id, kind, item_id)
+        return await writer.last_revision(self._tx, self._tenant_id, kind, item_id)
 
-    async def _keep(self, was: Former) -> None:
-        await writer.keep(self._tx, self._tenant_id, [was])
+    async def _keep(self, was: Revision) -> None:
+        await writer.insert_revisions(self._tx, self._tenant_id, [was])
 
     async def _tell(self, kind: str, entity_type: str, entity_id: str) -> None:
         event = Event(
             type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
         )
-        await writer.record(self._tx, self._tenant_id, [event], at=self._at, by=self._by)
+        await writer.insert_events(self._tx, self._tenant_id, [event], at=self._at, by=self._by)

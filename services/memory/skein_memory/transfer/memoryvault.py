@@ -12,13 +12,13 @@ from typing import Any
 
 from skein_kit.json_values import exact
 from skein_memory.errors import ImportFormatUnknown
-from skein_memory.transfer.model import LINE_INVALID, Given, Trouble, given
+from skein_memory.transfer.model import LINE_INVALID, ImportLine, ImportProblem, parse_item
 
 FORMAT = "memoryvault_export_v1"
 _NAMES = ("format", "schema", "schema_version", "export_version", "version")
 
 
-def given_document(text: str) -> Iterator[Given | Trouble]:
+def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
     """Read a document, or one with a part of its lists. Raises ImportFormatUnknown."""
     try:
         document = exact.loads(text)
@@ -41,9 +41,9 @@ def given_document(text: str) -> Iterator[Given | Trouble]:
             try:
                 said = readers[kind](row)
             except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError):
-                yield Trouble(place=place, kind=kind, reason=LINE_INVALID)
+                yield ImportProblem(place=place, kind=kind, reason=LINE_INVALID)
                 continue
-            yield given(place, {kind: {name: value for name, value in said.items() if value is not None}})
+            yield parse_item(place, {kind: {name: value for name, value in said.items() if value is not None}})
 
 
 def _memory(row: Mapping[str, Any]) -> dict[str, Any]:

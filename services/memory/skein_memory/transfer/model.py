@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact, fields
-from skein_kit.rpc.well_known_types import json_of
+from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import ImportFormatUnknown
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ MESSAGES: Mapping[str, type[Message]] = {
 KINDS = tuple(MESSAGES)
 MAX_ITEMS = 1000
 LINE_INVALID = "LINE_INVALID"
-PURGED = "PURGED"
-NEVER_IMPORTED = "SECRET_NOT_IMPORTED"
+REASON_PURGED = "PURGED"
+REASON_NOT_IMPORTABLE = "SECRET_NOT_IMPORTED"
 # What the service sets: neither compared nor said by whoever imports.
 _RECORD = frozenset(
     {
@@ -46,7 +46,7 @@ _RECORD = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class TransferItem:
     """One thing of a tenant's memory, and the memories that it names, with which it is purged."""
 
     kind: str
@@ -58,7 +58,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class ImportLine:
     """An item on its way in, by its place in what was given."""
 
     place: int
@@ -67,7 +67,7 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
+class ImportProblem:
     """Why an item was not stored."""
 
     place: int
@@ -81,12 +81,12 @@ def header(as_of: str) -> str:
     return _line({"format": FORMAT, "as_of_time": as_of, "secrets": "masked"})
 
 
-def line_of(item: Item) -> str:
+def format_line(item: TransferItem) -> str:
     """Return an item as a line, with its end."""
     return _line({item.kind: fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
 
 
-def given_lines(text: str) -> Iterator[Given | Trouble]:
+def parse_lines(text: str) -> Iterator[ImportLine | ImportProblem]:
     """Read lines; a header says nothing more. Raises ImportFormatUnknown for the header of another format."""
     for place, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -99,32 +99,32 @@ def given_lines(text: str) -> Iterator[Given | Trouble]:
             if said["format"] != FORMAT:
                 raise ImportFormatUnknown(format=said["format"])
             continue
-        yield given(place, said)
+        yield parse_item(place, said)
 
 
-def given(place: int, said: object) -> Given | Trouble:
+def parse_item(place: int, said: object) -> ImportLine | ImportProblem:
     """Read an object of one name, its kind, and one value."""
     if not isinstance(said, dict) or len(said) != 1:
-        return Trouble(place=place, kind="", reason=LINE_INVALID)
+        return ImportProblem(place=place, kind="", reason=LINE_INVALID)
     ((kind, value),) = said.items()
     if kind not in MESSAGES:
-        return Trouble(place=place, kind="", reason=LINE_INVALID)
+        return ImportProblem(place=place, kind="", reason=LINE_INVALID)
     try:
         message = MESSAGES[kind]()
         fields.from_values(value, message)
     except FieldInvalid as refusal:
-        return Trouble(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
+        return ImportProblem(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
-        return Trouble(place=place, kind=kind, reason=LINE_INVALID)
-    return Given(place=place, kind=kind, message=message)
+        return ImportProblem(place=place, kind=kind, reason=LINE_INVALID)
+    return ImportLine(place=place, kind=kind, message=message)
 
 
-def differing(before: Message, after: Message) -> list[str]:
+def changed_fields(before: Message, after: Message) -> list[str]:
     """Return the fields in which two items of a kind differ, as far as somebody said them."""
     if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
         agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
-        return [*differing(before.block, after.block), *agents]
-    free = fields.pairs_of(before.DESCRIPTOR)
+        return [*changed_fields(before.block, after.block), *agents]
+    free = fields.json_field_names(before.DESCRIPTOR)
     names = [
         field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD and not fields.is_text(field)
     ]
@@ -132,19 +132,19 @@ def differing(before: Message, after: Message) -> list[str]:
         name
         for name in names
         if (
-            not exact.equal(json_of(before, name), json_of(after, name))
+            not exact.equal(json_text(before, name), json_text(after, name))
             if name in free
             else getattr(before, name) != getattr(after, name)
         )
     ]
 
 
-def same_json(one: str | None, other: str | None) -> bool:
+def is_same_json(one: str | None, other: str | None) -> bool:
     """Say whether two JSON texts say the same: the database writes them in a form of its own."""
     return exact.equal(one, other)
 
 
-def counted(kinds: Sequence[str]) -> dict[str, int]:
+def count_kinds(kinds: Sequence[str]) -> dict[str, int]:
     """Count kinds."""
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.ids import time_of
+from skein_kit.ids import id_time
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_store
 from skein_memory.memories.level import LEVELS
-from skein_memory.snapshots.store import Place
+from skein_memory.snapshots.store import TransferCursor
 from skein_memory.store_base import Store
 from skein_memory.transfer import exporter
-from skein_memory.transfer.import_items import Mode, arrivals_of
-from skein_memory.transfer.importer import Applying
-from skein_memory.transfer.model import Given, Item, Trouble
+from skein_memory.transfer.import_items import ImportMode, parse_import
+from skein_memory.transfer.importer import Importer
+from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.monthly_partitions import Months
-    from skein_kit.idempotency.store import Once
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.store_base import Tables
 
 Response = TypeVar("Response", bound=Message)
@@ -34,18 +34,18 @@ Response = TypeVar("Response", bound=Message)
 class TransferStore(Store):
     """Reads and writes a tenant's memory as items."""
 
-    def __init__(self, tables: Tables, months: Months, max_content: int) -> None:
+    def __init__(self, tables: Tables, months: MonthlyPartitions, max_content: int) -> None:
         """Use what all stores share, the months' partitions, and the longest content that is taken."""
         super().__init__(tables)
         self._months = months
         self._max_content = max_content
 
     async def portion(
-        self, tenant_id: UUID, place: Place, *, count: int, at: datetime, now: datetime
-    ) -> tuple[list[Item], Place | None]:
+        self, tenant_id: UUID, place: TransferCursor, *, count: int, at: datetime, now: datetime
+    ) -> tuple[list[TransferItem], TransferCursor | None]:
         """Read a portion of a tenant's memory as it was at a time, less what has expired since; and where to go on."""
         async with self._database.tenant(tenant_id) as tx:
-            items, last = await exporter.portion(
+            items, last = await exporter.read_batch(
                 tx, tenant_id, place.kind, after=place.after, count=count, at=at, now=now
             )
         return items, place.beyond(last)
@@ -54,36 +54,36 @@ class TransferStore(Store):
         """Tell the log that data left or came."""
         event = Event(type=kind, entity_type="tenant", entity_id=str(tenant_id), summary=kind.replace("_", " "))
         async with self._database.tenant(tenant_id) as tx:
-            await writer.record(tx, tenant_id, [event], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
     async def import_items(
         self,
         tenant_id: UUID,
-        once: Once,
-        given: Sequence[Given | Trouble],
-        mode: Mode,
-        respond: Callable[[Applying], Response],
+        once: IdempotencyKey,
+        given: Sequence[ImportLine | ImportProblem],
+        mode: ImportMode,
+        respond: Callable[[Importer], Response],
         *,
         dry_run: bool,
         at: datetime,
         by: str,
-    ) -> tuple[Response | bytes, Applying | None]:
+    ) -> tuple[Response | bytes, Importer | None]:
         """Store items, or find out what would be done; or return the request's first answer. Raises QuotaExceeded."""
-        arrivals = arrivals_of(given, at=at, by=by, max_content=self._max_content)
-        await self._months.ensure(time_of(memory.memory_id) for memory in arrivals.memories)
-        answer: tuple[Response, Applying] | None = None
-        with suppress(_Undone):
+        arrivals = parse_import(given, at=at, by=by, max_content=self._max_content)
+        await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
+        answer: tuple[Response, Importer] | None = None
+        with suppress(_Rollback):
             async with self._database.tenant(tenant_id) as tx:
                 first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
                 if first is not None:
                     return first, None
                 policy = await self._policies.of(tx, tenant_id)
-                applying = Applying(tx, tenant_id, policy, mode, at=at, by=by)
+                applying = Importer(tx, tenant_id, policy, mode, at=at, by=by)
                 await applying.apply(arrivals)
                 response = respond(applying)
                 answer = response, applying
                 if dry_run:
-                    raise _Undone
+                    raise _Rollback
                 event = Event(
                     type="data_imported",
                     entity_type="tenant",
@@ -92,14 +92,14 @@ class TransferStore(Store):
                     payload={"created": len(applying.created), "updated": len(applying.updated)},
                 )
                 if applying.created or applying.updated:
-                    await writer.record(tx, tenant_id, [event], at=at, by=by)
+                    await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
                     # What is too much for a level passes down at once, so many memories; the upkeep goes on.
-                    await level_store.settle(tx, tenant_id, policy, LEVELS, at=at, by=by)
+                    await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
                 await self._requests.answer(tx, tenant_id, once, response)
                 await self._quotas.charge(tx, tenant_id, applying.usage)
         assert answer is not None  # noqa: S101 - made before it was undone.
         return answer
 
 
-class _Undone(Exception):
+class _Rollback(Exception):
     """Leaves a transaction without a trace."""

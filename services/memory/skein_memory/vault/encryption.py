@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from skein_kit.ids import new_id
 from skein_kit.settings import SettingInvalid
-from skein_memory.errors import MasterKeyMissing, SecretSealed
+from skein_memory.errors import MasterKeyMissing, SecretUndecryptable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,7 +31,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sealed:
+class Ciphertext:
     """A value that only the right key opens."""
 
     nonce: bytes
@@ -60,7 +60,7 @@ class WrappedKey:
 
     key_id: UUID
     master_key: str
-    sealed: Sealed
+    sealed: Ciphertext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,12 +75,12 @@ class TenantKey:
         """Make a key of random bytes."""
         return cls(key_id=new_id(at), secret=secrets.token_bytes(_KEY_BYTES))
 
-    def seal(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Sealed:
+    def seal(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
         """Seal a memory's secret."""
         return _seal(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
 
-    def open(self, sealed: Sealed, *, tenant_id: UUID, memory_id: UUID) -> str:
-        """Return a memory's secret. Raises SecretSealed when it was sealed with another key, or for another memory."""
+    def open(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
+        """Return a memory's secret. Raises SecretUndecryptable if the key or the memory is another one."""
         return _open(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
 
 
@@ -132,10 +132,10 @@ class MasterKeys:
         return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, sealed=sealed)
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
-        """Open a tenant's key. Raises SecretSealed when its master key is not here."""
+        """Open a tenant's key. Raises SecretUndecryptable when its master key is not here."""
         master = self._known.get(wrapped.master_key)
         if master is None:
-            raise SecretSealed(master_key=wrapped.master_key)
+            raise SecretUndecryptable(master_key=wrapped.master_key)
         secret = _open(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))
         return TenantKey(key_id=wrapped.key_id, secret=secret)
 
@@ -157,13 +157,13 @@ def _key_name(tenant_id: UUID, key_id: UUID) -> bytes:
     return b"skein tenant key v1" + tenant_id.bytes + key_id.bytes
 
 
-def _seal(key: bytes, value: bytes, name: bytes) -> Sealed:
+def _seal(key: bytes, value: bytes, name: bytes) -> Ciphertext:
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return Sealed(nonce=nonce, ciphertext=AESGCM(key).encrypt(nonce, value, name))
+    return Ciphertext(nonce=nonce, ciphertext=AESGCM(key).encrypt(nonce, value, name))
 
 
-def _open(key: bytes, sealed: Sealed, name: bytes) -> bytes:
+def _open(key: bytes, sealed: Ciphertext, name: bytes) -> bytes:
     try:
         return AESGCM(key).decrypt(sealed.nonce, sealed.ciphertext, name)
     except (InvalidTag, ValueError):
-        raise SecretSealed from None
+        raise SecretUndecryptable from None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
 from skein_memory.vault.store import master_keys_in_use
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logs.get("memory")
 
 
-class KeyCheck:
+class MasterKeyCheck:
     """Asks the database once which master keys are in use."""
 
     def __init__(self, database: Database, master_keys: MasterKeys) -> None:
@@ -32,7 +32,7 @@ class KeyCheck:
         """Raise SettingInvalid when a key is missing. A database that is away or empty is asked later, by `ready`."""
         try:
             await self._settle()
-        except (Refusal, asyncpg.PostgresError):
+        except (RpcError, asyncpg.PostgresError):
             return
 
     async def ready(self) -> bool:

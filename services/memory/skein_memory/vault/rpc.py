@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.json_values import exact
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.pagination import WHOLE, page_of
+from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_memory.memories import memory_type
 from skein_memory.parts import Rpcs
 
@@ -27,9 +27,11 @@ class SecretRpcs(Rpcs):
         own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
         found = [
             *(_type(type_, policy) for type_ in memory_type.BUILT_IN.values()),
-            *(_type(memory_type.Type(name=name, description="The tenant's own."), policy) for name in own),
+            *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own),
         ]
-        page, token = page_of(found, lambda type_: type_.type, request, tenant_id, size=request.page_size or WHOLE)
+        page, token = paginate(
+            found, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED
+        )
         return pb.ListMemoryTypesResponse(
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token
         )
@@ -47,11 +49,11 @@ class SecretRpcs(Rpcs):
         def respond(key_id: str, resealed: int, more: bool) -> pb.RotateTenantKeyResponse:  # noqa: FBT001 - as told.
             return pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=resealed, more=more)
 
-        rotated = await self._parts.secrets.rotate(who.tenant(), Once.of(who, request), respond, at=now())
+        rotated = await self._parts.secrets.rotate(who.tenant(), IdempotencyKey.of(who, request), respond, at=now())
         return pb.RotateTenantKeyResponse.FromString(rotated) if isinstance(rotated, bytes) else rotated
 
 
-def _type(type_: memory_type.Type, policy: Policy) -> pb.MemoryType:
+def _type(type_: memory_type.MemoryType, policy: Policy) -> pb.MemoryType:
     return pb.MemoryType(
         type=type_.name,
         description=type_.description,

@@ -13,7 +13,7 @@ from skein_memory.events import writer
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
 from skein_memory.store_base import Store
-from skein_memory.vault.encryption import Sealed, TenantKey, WrappedKey
+from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.vault.encryption import MasterKeys
 
 Response = TypeVar("Response", bound=Message)
@@ -74,10 +74,10 @@ class Vault:
         wrapped = WrappedKey(
             key_id=row["key_id"],
             master_key=row["master_key"],
-            sealed=Sealed(nonce=row["key_nonce"], ciphertext=row["key_ciphertext"]),
+            sealed=Ciphertext(nonce=row["key_nonce"], ciphertext=row["key_ciphertext"]),
         )
         key = self.master_keys.unwrap(wrapped, tenant_id=tenant_id)
-        sealed = Sealed(nonce=row["nonce"], ciphertext=row["ciphertext"])
+        sealed = Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"])
         return key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
 
     async def drop(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
@@ -118,7 +118,7 @@ class Vault:
             )
             for secret in found:
                 memory_id = secret["memory_id"]
-                sealed = Sealed(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
+                sealed = Ciphertext(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
                 value = key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
                 anew = newest.seal(value, tenant_id=tenant_id, memory_id=memory_id)
                 await tx.execute(
@@ -146,7 +146,7 @@ class SecretStore(Store):
         Raises MemoryNotFound, SecretNotFound and SecretSealed.
         """
         async with self._database.tenant(tenant_id) as tx:
-            memory = await entries.locked(tx, tenant_id, name)
+            memory = await entries.lock_memory(tx, tenant_id, name)
             memory.must_be_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
             revealed = events.Event(
@@ -156,11 +156,11 @@ class SecretStore(Store):
                 summary="secret revealed",
                 payload={"revision": memory.revision},
             )
-            await writer.record(tx, tenant_id, [revealed], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [revealed], at=at, by=by)
         return str(memory.memory_id), value
 
     async def rotate(
-        self, tenant_id: UUID, once: Once, respond: Callable[[str, int, bool], Response], *, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, respond: Callable[[str, int, bool], Response], *, at: datetime
     ) -> Response | bytes:
         """Make a new key unless secrets of before still wait for the newest one; seal a portion of them with it.
 
@@ -186,7 +186,7 @@ class SecretStore(Store):
                 summary=f"key rotated: {resealed} secrets{', more to come' if more else ''}",
                 payload={"count": resealed, "more": more},
             )
-            await writer.record(tx, tenant_id, [rotated], at=at, by=once.principal)
+            await writer.insert_events(tx, tenant_id, [rotated], at=at, by=once.principal)
             response = respond(key_id, resealed, more)
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -214,7 +214,7 @@ def _wrapped(row: asyncpg.Record) -> WrappedKey:
     return WrappedKey(
         key_id=row["key_id"],
         master_key=row["master_key"],
-        sealed=Sealed(nonce=row["nonce"], ciphertext=row["ciphertext"]),
+        sealed=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
     )
 
 

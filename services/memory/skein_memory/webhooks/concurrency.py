@@ -11,7 +11,7 @@ from skein_kit.admission.fair_slots import FairSlots
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_memory.webhooks.model import Watch
+    from skein_memory.webhooks.model import Webhook
 
 # Of one process: all attempts, those of one tenant, and those of one tenant at destinations that failed last time.
 TOTAL = 256
@@ -22,7 +22,7 @@ PER_DESTINATION_OF_TENANT = 4
 PER_DESTINATION = 16
 
 
-class WebhookSlots:
+class WebhookConcurrency:
     """The attempts of one process."""
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class WebhookSlots:
         for _ in range(count):
             self._tenants.release(str(tenant_id))
 
-    def begin(self, tenant_id: UUID, watch: Watch) -> None:
+    def begin(self, tenant_id: UUID, watch: Webhook) -> None:
         """Count an attempt, for which a slot is reserved, at the watch's destination."""
         self._at_destination[watch.destination] += 1
         self._own[tenant_id, watch.destination] += 1
         self._failing[tenant_id] += watch.is_failing
 
-    def end(self, tenant_id: UUID, watch: Watch) -> None:
+    def end(self, tenant_id: UUID, watch: Webhook) -> None:
         """Give back what an attempt has taken, its slot too."""
         self.release(tenant_id, 1)
         self._at_destination[watch.destination] -= 1

@@ -23,15 +23,15 @@ from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
 from skein_memory.webhooks.events import end_watches_with_grants, record_watch_event
 from skein_memory.webhooks.model import (
     DESTINATION_FAILURES,
-    FIRST_PAUSE,
-    LONGEST_DESTINATION_PAUSE,
+    INITIAL_BACKOFF,
     MAX_ATTEMPTS,
+    MAX_DESTINATION_BACKOFF,
     Attempt,
     Outcome,
-    pause_after,
-    spread,
+    jitter,
+    retry_delay,
 )
-from skein_memory.webhooks.store import AFTER_ALL, WatchStore, draft_of, read_watch, watch_of
+from skein_memory.webhooks.store import AFTER_ALL, WebhookStore, draft_of, read_watch, watch_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.store_base import Tables
-    from skein_memory.webhooks.model import WatchDraft
+    from skein_memory.webhooks.model import WebhookDraft
 
 Response = TypeVar("Response", bound=Message)
 
@@ -54,14 +54,14 @@ _DELIVERIES_AT_ONCE = 1000
 _WATCHES_AT_ONCE = 1000
 # A worker that claimed a delivery and went silent holds it up for so long.
 _LEASE = timedelta(seconds=60)
-_KEPT = timedelta(days=7)
+_RETENTION = timedelta(days=7)
 _REMOVED_AT_ONCE = 500
 # Due deliveries are counted up to this.
 MOST_COUNTED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Queued:
+class QueueStatus:
     """What a look at the log found: whether any watch is active, whether events are left, and what is due."""
 
     is_watched: bool = False
@@ -74,7 +74,7 @@ class Queued:
 class DeliveryStore(Store):
     """Reads and writes deliveries, and what they tell of their watches."""
 
-    def __init__(self, tables: Tables, watches: WatchStore) -> None:
+    def __init__(self, tables: Tables, watches: WebhookStore) -> None:
         """Use what all stores share."""
         super().__init__(tables)
         self._watches = watches
@@ -97,7 +97,7 @@ class DeliveryStore(Store):
     async def retry_delivery(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         delivery_id: UUID,
         respond: Callable[[asyncpg.Record], Response],
         *,
@@ -116,13 +116,13 @@ class DeliveryStore(Store):
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
-    async def queue(self, tenant_id: UUID, *, at: datetime) -> Queued:
+    async def queue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
         """Queue deliveries of what happened since the last look, and count what is due."""
         more = False
         async with self._database.tenant(tenant_id) as tx:
             # Most tenants have none, and are asked again and again.
             if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
-                return Queued()
+                return QueueStatus()
             await end_watches_with_grants(tx, tenant_id, at)
             watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE)
             at_once = min(_EVENTS_AT_ONCE, max(_LEAST_EVENTS_AT_ONCE, _DELIVERIES_AT_ONCE // max(1, len(watches))))
@@ -143,7 +143,7 @@ class DeliveryStore(Store):
                 more = more or len(changes) == at_once
             due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
         count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
-        return Queued(is_watched=True, more=more, due=count, oldest_due=oldest)
+        return QueueStatus(is_watched=True, more=more, due=count, oldest_due=oldest)
 
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
@@ -182,7 +182,7 @@ class DeliveryStore(Store):
                 delivery_id=row["delivery_id"],
                 attempts=row["attempts"],
                 watch=known[row["watch_id"]],
-                event=_told(changes[row["change_id"]]),
+                event=_observe_delay(changes[row["change_id"]]),
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,
             )
@@ -237,10 +237,10 @@ class DeliveryStore(Store):
                     until=until,
                     at=at,
                     threshold=DESTINATION_FAILURES,
-                    first_pause=FIRST_PAUSE,
-                    longest_pause=LONGEST_DESTINATION_PAUSE,
+                    first_pause=INITIAL_BACKOFF,
+                    longest_pause=MAX_DESTINATION_BACKOFF,
                     # Spread, not secret.
-                    spread=spread(random.random()),  # noqa: S311
+                    spread=jitter(random.random()),  # noqa: S311
                 )
             for watch_id, ended in sorted(by_watch.items()):
                 errors = [outcome.error for outcome in ended if outcome.error is not None]
@@ -262,7 +262,7 @@ class DeliveryStore(Store):
         """Remove some of the deliveries that ended a week ago; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.execute(
-                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _KEPT, count=_REMOVED_AT_ONCE
+                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_AT_ONCE
             )
 
 
@@ -296,17 +296,17 @@ async def _queue_changes(
 
 
 async def _chosen(
-    tx: Transaction, tenant_id: UUID, draft: WatchDraft, changes: Sequence[asyncpg.Record], *, at: datetime
+    tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
     """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
     waited = [row for row in changes if draft.waits_for(row["event_type"])]
-    condition = filters.read(draft.condition)
+    condition = filters.parse(draft.condition)
     if condition is None:
         return [row["change_id"] for row in waited]
     about = {row["change_id"]: UUID(row["entity_id"]) for row in waited if row["entity_type"] == "memory"}
-    memories = await rows.read(tx, tenant_id, list(set(about.values()))) if about else {}
+    memories = await rows.read_memories(tx, tenant_id, list(set(about.values()))) if about else {}
     visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
-    passing = {id_ for id_, memory in visible.items() if filters.holds(condition, fields_of(memory))}
+    passing = {id_ for id_, memory in visible.items() if filters.matches(condition, fields_of(memory))}
     return [change_id for change_id, memory_id in about.items() if memory_id in passing]
 
 
@@ -315,7 +315,7 @@ def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
     is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
     state = "delivered" if outcome.error is None else "dead" if is_last else "waiting"
     # Spread, not secret.
-    pause = pause_after(attempt.attempts, random.random())  # noqa: S311
+    pause = retry_delay(attempt.attempts, random.random())  # noqa: S311
     return {
         "delivery_id": attempt.delivery_id,
         "attempts": attempt.attempts,
@@ -326,7 +326,7 @@ def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
     }
 
 
-def _told(row: asyncpg.Record) -> dict[str, object]:
+def _observe_delay(row: asyncpg.Record) -> dict[str, object]:
     payload = row["payload"]
     return {
         "event_type": row["event_type"],

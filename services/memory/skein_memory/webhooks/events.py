@@ -20,7 +20,7 @@ async def record_watch_event(
 ) -> None:
     """Record what happened to a watch."""
     event = Event(type=kind, entity_type="watch", entity_id=str(watch_id), summary=kind.replace("_", " "))
-    await writer.record(tx, tenant_id, [event], at=at, by=by)
+    await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
 
 async def end_watches_with_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:

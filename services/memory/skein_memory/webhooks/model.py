@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Self
 from skein_kit import filters
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import masked
+from skein_kit.rpc.well_known_types import updated_fields
 from skein_memory.errors import EventTypeUnknown
-from skein_memory.events.model import ALIASES, TYPES, canonical
-from skein_memory.storable_text import must_be_storable
+from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
+from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 EVERYTHING = "*"
 UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
 # Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
-FIRST_PAUSE = timedelta(seconds=5)
-LONGEST_PAUSE = timedelta(hours=6)
+INITIAL_BACKOFF = timedelta(seconds=5)
+MAX_BACKOFF = timedelta(hours=6)
 # A destination that failed so often in a row is left alone, at first for FIRST_PAUSE and at most for so long.
 DESTINATION_FAILURES = 3
-LONGEST_DESTINATION_PAUSE = timedelta(minutes=15)
+MAX_DESTINATION_BACKOFF = timedelta(minutes=15)
 # A delivery that failed so often is dead: after a day and a half, some.
 MAX_ATTEMPTS = 12
 _GROWTH = 3
@@ -42,7 +42,7 @@ _MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WatchDraft:
+class WebhookDraft:
     """What a caller says of a watch, checked."""
 
     display_name: str
@@ -62,9 +62,9 @@ class WatchDraft:
             is_active=active,
         ).checked()
 
-    def changed(self, request: pb.UpdateWatchRequest) -> WatchDraft:
+    def changed(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
         """Return it with the fields that the mask names, checked."""
-        given, fields = request.watch, masked(request.update_mask, UPDATABLE)
+        given, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
         values: dict[str, object] = {}
         if "display_name" in fields:
             values["display_name"] = given.display_name
@@ -90,26 +90,26 @@ class WatchDraft:
             wrong.append(("where", f"has more than {_MAX_CONDITION} characters"))
         if wrong:
             raise FieldInvalid(violations=wrong)
-        unknown = sorted(set(self.event_types) - TYPES - ALIASES.keys() - {EVERYTHING})
+        unknown = sorted(set(self.event_types) - EVENT_TYPES - MEMORYVAULT_EVENT_TYPES.keys() - {EVERYTHING})
         if unknown:
             never = ", ".join(repr(name[:60]) for name in unknown[:2])
-            known = f"these do: {EVERYTHING} for all, {', '.join(sorted(TYPES))}"
+            known = f"these do: {EVERYTHING} for all, {', '.join(sorted(EVENT_TYPES))}"
             raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {known}")])
-        must_be_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
-        filters.read(self.condition)
+        check_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
+        filters.parse(self.condition)
         return self
 
     def waits_for(self, event_type: str) -> bool:
         """Say whether an event is of a type that is waited for."""
-        return EVERYTHING in self.event_types or event_type in map(canonical, self.event_types)
+        return EVERYTHING in self.event_types or event_type in map(canonical_type, self.event_types)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Watch:
+class Webhook:
     """A watch: what was said of it, and what became of its deliveries."""
 
     watch_id: UUID
-    draft: WatchDraft
+    draft: WebhookDraft
     key: WrappedKey
     failures: int
     last_delivery_time: datetime | None
@@ -141,7 +141,7 @@ class Attempt:
 
     delivery_id: UUID
     attempts: int
-    watch: Watch
+    watch: Webhook
     event: Mapping[str, object]
     create_time: datetime
     # No other worker tries it before.
@@ -166,26 +166,26 @@ def is_healthy(status: int | None) -> bool:
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
 
-def makers_after(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
+def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
     """Return the grants that a watch ends with once a caller changed it.
 
     A person who makes it active takes it over; anyone else adds the grants that they call with.
     """
-    activates = "active" in masked(request.update_mask, UPDATABLE) and request.watch.active
+    activates = "active" in updated_fields(request.update_mask, UPDATABLE) and request.watch.active
     is_person = by.account_id is not None and not by.client_id
     return [] if activates and is_person else sorted({*before, *by.grant_ids})
 
 
-def pause_after(attempts: int, chance: float) -> timedelta:
+def retry_delay(attempts: int, chance: float) -> timedelta:
     """Return how long to wait after so many failed attempts; `chance`, 0 to 1, spreads those that failed together.
 
     Exponential back-off with full jitter, of which at least a fifth is waited.
     """
-    longest: timedelta = min(LONGEST_PAUSE, FIRST_PAUSE * _GROWTH ** min(attempts - 1, 20))
-    return longest * spread(chance)
+    longest: timedelta = min(MAX_BACKOFF, INITIAL_BACKOFF * _GROWTH ** min(attempts - 1, 20))
+    return longest * jitter(chance)
 
 
-def spread(chance: float) -> float:
+def jitter(chance: float) -> float:
     """Return which part of a pause is waited, for a chance of 0 to 1."""
     return 0.2 + 0.8 * chance
 

@@ -9,15 +9,15 @@ from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import watches_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import fitting, page_size, write_token
-from skein_kit.rpc.well_known_types import time
-from skein_memory.memories.model import speaking_of
-from skein_memory.page_token import place_of
+from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.memories.model import prefix_field_paths
+from skein_memory.page_token import read_id_cursor
 from skein_memory.parts import Rpcs
 from skein_memory.vault.encryption import TenantKey
-from skein_memory.webhooks.model import Watch, WatchDraft, makers_after, secret_text
+from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, secret_text
 
 if TYPE_CHECKING:
     import asyncpg
@@ -26,18 +26,18 @@ _STATES = {number: name.removeprefix("DELIVERY_STATE_").lower() for name, number
 _DEFAULT_DELIVERIES = 100
 
 
-class WatchRpcs(Rpcs):
+class WebhookHandlers(Rpcs):
     """Making and reading watches and their deliveries."""
 
     async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
         who, at = caller(context), now()
-        with speaking_of("watch"):
-            draft = WatchDraft.of(request.watch, active=True)
+        with prefix_field_paths("watch"):
+            draft = WebhookDraft.of(request.watch, active=True)
         self._parts.delivering.must_take(draft.webhook_url)
         key = TenantKey.new(at)
         stored = await self._parts.watches.create_watch(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             draft,
             key,
             lambda watch: pb.CreateWatchResponse(watch=_watch(watch)),
@@ -54,9 +54,11 @@ class WatchRpcs(Rpcs):
         return pb.GetWatchResponse(watch=_watch(watch))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
-        found = await self._parts.watches.list_watches(tenant_id, before=place_of(request, tenant_id), count=size + 1)
-        page = fitting(_watch(watch) for watch in found[:size])
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        found = await self._parts.watches.list_watches(
+            tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1
+        )
+        page = fit_items(_watch(watch) for watch in found[:size])
         more = len(found) > len(page)
         return pb.ListWatchesResponse(
             watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
@@ -69,19 +71,19 @@ class WatchRpcs(Rpcs):
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
 
-        def change(draft: WatchDraft) -> WatchDraft:
-            with speaking_of("watch"):
+        def change(draft: WebhookDraft) -> WebhookDraft:
+            with prefix_field_paths("watch"):
                 changed = draft.changed(request)
             self._parts.delivering.must_take(changed.webhook_url)
             return changed
 
         stored = await self._parts.watches.update_watch(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             watch_id,
             change,
             lambda watch: pb.UpdateWatchResponse(watch=_watch(watch)),
-            makers=lambda before: makers_after(before, request, who),
+            makers=lambda before: grants_after_update(before, request, who),
             revision=request.watch.revision,
             at=now(),
         )
@@ -90,7 +92,7 @@ class WatchRpcs(Rpcs):
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
         who, response = caller(context), pb.DeleteWatchResponse()
         await self._parts.watches.delete_watch(
-            who.tenant(), Once.of(who, request), UUID(request.watch_id), response, at=now()
+            who.tenant(), IdempotencyKey.of(who, request), UUID(request.watch_id), response, at=now()
         )
         return response
 
@@ -101,7 +103,7 @@ class WatchRpcs(Rpcs):
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
         stored = await self._parts.watches.rekey_watch(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             key,
             lambda watch: pb.RotateWatchSecretResponse(watch=_watch(watch)),
             at=at,
@@ -118,15 +120,15 @@ class WatchRpcs(Rpcs):
         return pb.TestWatchResponse(delivered=error is None, error=error or "")
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
-        tenant_id, size = caller(context).tenant(), page_size(request.page_size)
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         rows = await self._parts.deliveries.list_deliveries(
             tenant_id,
             UUID(request.watch_id),
             state=_STATES.get(request.state),
-            before=place_of(request, tenant_id),
+            before=read_id_cursor(request, tenant_id),
             count=size + 1,
         )
-        page = fitting(_delivery(row) for row in rows[:size])
+        page = fit_items(_delivery(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListDeliveriesResponse(
             deliveries=page, next_page_token=write_token([page[-1].delivery_id], tenant_id, request) if more else ""
@@ -136,7 +138,7 @@ class WatchRpcs(Rpcs):
         who = caller(context)
         stored = await self._parts.deliveries.retry_delivery(
             who.tenant(),
-            Once.of(who, request),
+            IdempotencyKey.of(who, request),
             UUID(request.delivery_id),
             lambda row: pb.RetryDeliveryResponse(delivery=_delivery(row)),
             at=now(),
@@ -144,7 +146,7 @@ class WatchRpcs(Rpcs):
         return pb.RetryDeliveryResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
 
-class DeliverRpcs(Rpcs):
+class DeliveryHandlers(Rpcs):
     """Telling watches, for the worker."""
 
     async def DeliverWebhooks(
@@ -161,11 +163,11 @@ class DeliverRpcs(Rpcs):
             more=done.more,
             active=done.active,
             due_count=done.due,
-            oldest_due_time=time(done.oldest_due),
+            oldest_due_time=to_timestamp(done.oldest_due),
         )
 
 
-def _watch(watch: Watch) -> pb.Watch:
+def _watch(watch: Webhook) -> pb.Watch:
     draft = watch.draft
     return pb.Watch(
         watch_id=str(watch.watch_id),
@@ -175,13 +177,13 @@ def _watch(watch: Watch) -> pb.Watch:
         webhook_url=draft.webhook_url,
         active=draft.is_active,
         consecutive_failures=watch.failures,
-        last_delivery_time=time(watch.last_delivery_time),
+        last_delivery_time=to_timestamp(watch.last_delivery_time),
         last_error=watch.last_error or "",
-        disable_time=time(watch.disable_time),
-        retry_time=time(watch.retry_time),
+        disable_time=to_timestamp(watch.disable_time),
+        retry_time=to_timestamp(watch.retry_time),
         revision=watch.revision,
-        create_time=time(watch.create_time),
-        update_time=time(watch.update_time),
+        create_time=to_timestamp(watch.create_time),
+        update_time=to_timestamp(watch.update_time),
         created_by=watch.created_by,
         updated_by=watch.updated_by,
         grant_ids=[str(grant_id) for grant_id in watch.grant_ids],
@@ -195,8 +197,8 @@ def _delivery(row: asyncpg.Record) -> pb.Delivery:
         change_id=str(row["change_id"]),
         state=f"DELIVERY_STATE_{row['state'].upper()}",
         attempts=row["attempts"],
-        next_time=time(row["next_time"]) if row["state"] == "waiting" else None,
+        next_time=to_timestamp(row["next_time"]) if row["state"] == "waiting" else None,
         last_error=row["last_error"] or "",
-        create_time=time(row["create_time"]),
-        finish_time=time(row["finish_time"]),
+        create_time=to_timestamp(row["create_time"]),
+        finish_time=to_timestamp(row["finish_time"]),
     )

@@ -13,11 +13,11 @@ from prometheus_client import Counter
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id, now
-from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.outbound.fetch import OutboundError
 from skein_kit.telemetry import logs
-from skein_memory.errors import SecretSealed
-from skein_memory.events.stream import TOLD
-from skein_memory.webhooks.concurrency import WebhookSlots
+from skein_memory.errors import SecretUndecryptable
+from skein_memory.events.stream import NOTIFICATION_DELAY
+from skein_memory.webhooks.concurrency import WebhookConcurrency
 from skein_memory.webhooks.model import Outcome, body_of, headers_of, is_healthy
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.outbound.fetch import Outbound
+    from skein_kit.outbound.fetch import SafeHttpClient
     from skein_memory.webhooks.delivery_store import DeliveryStore
-    from skein_memory.webhooks.model import Attempt, Watch
+    from skein_memory.webhooks.model import Attempt, Webhook
 
 DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a webhook.", ["outcome"])
 TIMEOUT_SECONDS = 10.0
@@ -40,7 +40,7 @@ log = logs.get("memory")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Delivered:
+class DeliveryCounts:
     """How many attempts reached their receivers and how many failed, whether more is due, and whether anybody waits."""
 
     delivered: int
@@ -52,20 +52,22 @@ class Delivered:
     oldest_due: datetime | None
 
 
-class Delivering:
+class WebhookSender:
     """Sends what is due. Each tenant has one run at a time in a process; calls start it and need not wait for it."""
 
-    def __init__(self, store: DeliveryStore, key_of: Callable[[UUID, Watch], bytes], outbound: Outbound) -> None:
+    def __init__(
+        self, store: DeliveryStore, key_of: Callable[[UUID, Webhook], bytes], outbound: SafeHttpClient
+    ) -> None:
         """Claim from `store`, sign with the key that `key_of` returns, send through `outbound`."""
         self._store = store
         self._key_of = key_of
         self._outbound = outbound
-        self._slots = WebhookSlots()
-        self._runs: dict[UUID, _Run] = {}
+        self._slots = WebhookConcurrency()
+        self._runs: dict[UUID, _TenantSender] = {}
         self._is_stopping = False
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Delivering]:
+    async def open(self) -> AsyncIterator[WebhookSender]:
         """Send while the block runs; then wait shortly, break off the rest and give it back."""
         try:
             yield self
@@ -82,10 +84,10 @@ class Delivering:
         """Refuse a webhook that nothing could ever be sent to. Raises FieldInvalid."""
         try:
             self._outbound.must_take(url)
-        except OutboundRefused:
+        except OutboundError:
             raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
 
-    async def deliver(self, tenant_id: UUID, limit: int, *, seconds: float | None = None) -> Delivered:
+    async def deliver(self, tenant_id: UUID, limit: int, *, seconds: float | None = None) -> DeliveryCounts:
         """Queue what happened, and try up to `limit` deliveries that are due.
 
         Waits up to `seconds` for attempts, None: until all have ended, for half a minute at most. Attempts go on
@@ -93,7 +95,7 @@ class Delivering:
         """
         queued = await self._store.queue(tenant_id, at=now())
         if not queued.is_watched:
-            return Delivered(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
+            return DeliveryCounts(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
         run = self._runs.get(tenant_id)
         if queued.due and not self._is_stopping:
             run = run or self._started(tenant_id)
@@ -106,15 +108,15 @@ class Delivering:
             delivered, failed = run.delivered - before[0], run.failed - before[1]
             due, oldest = await self._store.due(tenant_id, at=now())
             more = more or due > 0
-        return Delivered(delivered=delivered, failed=failed, more=more, active=True, due=due, oldest_due=oldest)
+        return DeliveryCounts(delivered=delivered, failed=failed, more=more, active=True, due=due, oldest_due=oldest)
 
-    def _started(self, tenant_id: UUID) -> _Run:
-        run = self._runs[tenant_id] = _Run(self._store, self._slots, self._tried, tenant_id)
+    def _started(self, tenant_id: UUID) -> _TenantSender:
+        run = self._runs[tenant_id] = _TenantSender(self._store, self._slots, self._tried, tenant_id)
         # It is not the work of the call that came first: it outlives that call.
         run.task = asyncio.create_task(self._run(tenant_id, run), context=contextvars.Context())
         return run
 
-    async def _run(self, tenant_id: UUID, run: _Run) -> None:
+    async def _run(self, tenant_id: UUID, run: _TenantSender) -> None:
         try:
             await run.run()
         except Exception as error:  # noqa: BLE001 - what it has claimed is tried again when the lease ends.
@@ -126,10 +128,10 @@ class Delivering:
         body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
         error, healthy = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
         if error is None:
-            TOLD.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
+            NOTIFICATION_DELAY.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
         return Outcome(attempt=attempt, error=error, is_healthy=healthy)
 
-    async def test(self, tenant_id: UUID, watch: Watch) -> str | None:
+    async def test(self, tenant_id: UUID, watch: Webhook) -> str | None:
         """Send an event that never happened; return what went wrong, None for nothing."""
         if not self._slots.free_by_destination(tenant_id).get(watch.destination, 1) or not self._slots.reserve(
             tenant_id, 1
@@ -151,7 +153,7 @@ class Delivering:
             self._slots.end(tenant_id, watch)
 
     async def _send(
-        self, tenant_id: UUID, watch: Watch, delivery_id: UUID, body: bytes
+        self, tenant_id: UUID, watch: Webhook, delivery_id: UUID, body: bytes
     ) -> tuple[str | None, bool | None]:
         """Return what went wrong, None for nothing, and whether the destination works, None when it was not tried."""
         try:
@@ -159,10 +161,10 @@ class Delivering:
             await self._outbound.send(
                 watch.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
             )
-        except OutboundRefused as refused:
+        except OutboundError as refused:
             DELIVERIES.labels("failed").inc()
             return str(refused), is_healthy(refused.status)
-        except SecretSealed:
+        except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
             log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
             return "key", None
@@ -174,7 +176,7 @@ class Delivering:
         return None, True
 
 
-class _Run:
+class _TenantSender:
     """Claims what is due of one tenant and tries it, until nothing is left or `limit` attempts have begun."""
 
     task: asyncio.Task[None]
@@ -182,7 +184,7 @@ class _Run:
     def __init__(
         self,
         store: DeliveryStore,
-        slots: WebhookSlots,
+        slots: WebhookConcurrency,
         try_delivery: Callable[[UUID, Attempt], Coroutine[object, object, Outcome]],
         tenant_id: UUID,
     ) -> None:
@@ -248,7 +250,7 @@ class _Run:
             self._attempts[task] = attempt
             task.add_done_callback(functools.partial(self._end, attempt.watch))
 
-    def _end(self, watch: Watch, _task: object) -> None:
+    def _end(self, watch: Webhook, _task: object) -> None:
         self._slots.end(self._tenant_id, watch)
 
     async def _ended(self) -> list[Outcome]:

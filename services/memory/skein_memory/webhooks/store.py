@@ -10,12 +10,12 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit.errors import RevisionStale
-from skein_memory.errors import SecretSealed, WatchNotFound
+from skein_memory.errors import SecretUndecryptable, WatchNotFound
 from skein_memory.queries import QUERIES
 from skein_memory.store_base import Store
-from skein_memory.vault.encryption import Sealed, TenantKey, WrappedKey
+from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 from skein_memory.webhooks.events import record_watch_event
-from skein_memory.webhooks.model import Watch, WatchDraft
+from skein_memory.webhooks.model import Webhook, WebhookDraft
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_memory.store_base import Tables
 
 Response = TypeVar("Response", bound=Message)
@@ -32,7 +32,7 @@ _REMOVED_AT_ONCE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
-class WatchStore(Store):
+class WebhookStore(Store):
     """Reads and writes watches."""
 
     def __init__(self, tables: Tables) -> None:
@@ -43,10 +43,10 @@ class WatchStore(Store):
     async def create_watch(
         self,
         tenant_id: UUID,
-        once: Once,
-        draft: WatchDraft,
+        once: IdempotencyKey,
+        draft: WebhookDraft,
         key: TenantKey,
-        respond: Callable[[Watch], Response],
+        respond: Callable[[Webhook], Response],
         *,
         grant_ids: Sequence[UUID],
         at: datetime,
@@ -78,12 +78,12 @@ class WatchStore(Store):
             await self._quotas.charge(tx, tenant_id, {"watches": 1})
         return response
 
-    async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Watch:
+    async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
         """Read a watch. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await read_watch(tx, tenant_id, watch_id)
 
-    async def list_watches(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Watch]:
+    async def list_watches(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
         """Read up to `count` watches older than `before`, newest first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
@@ -94,10 +94,10 @@ class WatchStore(Store):
     async def update_watch(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         watch_id: UUID,
-        change: Callable[[WatchDraft], WatchDraft],
-        respond: Callable[[Watch], Response],
+        change: Callable[[WebhookDraft], WebhookDraft],
+        respond: Callable[[Webhook], Response],
         *,
         makers: Callable[[Sequence[UUID]], list[UUID]],
         revision: int,
@@ -128,7 +128,13 @@ class WatchStore(Store):
         return response
 
     async def rekey_watch(
-        self, tenant_id: UUID, once: Once, key: TenantKey, respond: Callable[[Watch], Response], *, at: datetime
+        self,
+        tenant_id: UUID,
+        once: IdempotencyKey,
+        key: TenantKey,
+        respond: Callable[[Webhook], Response],
+        *,
+        at: datetime,
     ) -> Response | bytes:
         """Sign what a watch is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
@@ -144,7 +150,7 @@ class WatchStore(Store):
         return response
 
     async def delete_watch(
-        self, tenant_id: UUID, once: Once, watch_id: UUID, response: Message, *, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
     ) -> None:
         """Remove a watch with its deliveries, once for each request. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
@@ -157,8 +163,8 @@ class WatchStore(Store):
             await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=once.principal)
             await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
-    def key_of(self, tenant_id: UUID, watch: Watch) -> bytes:
-        """Return what a watch's deliveries are signed with. Raises SecretSealed."""
+    def key_of(self, tenant_id: UUID, watch: Webhook) -> bytes:
+        """Return what a watch's deliveries are signed with. Raises SecretUndecryptable."""
         return self._master_keys.unwrap(watch.key, tenant_id=tenant_id).secret
 
     async def keep_wrapped(self, tenant_id: UUID) -> int:
@@ -180,12 +186,12 @@ class WatchStore(Store):
         watch = None if row is None else watch_of(row)
         if watch is None or not self._master_keys.current or watch.key.master_key == self._master_keys.current:
             return
-        with suppress(SecretSealed):
+        with suppress(SecretUndecryptable):
             key = self._master_keys.unwrap(watch.key, tenant_id=tenant_id)
             await self._rekey(tx, tenant_id, watch, self._master_keys.wrap(key, tenant_id=tenant_id))
 
     @staticmethod
-    async def _rekey(tx: Transaction, tenant_id: UUID, watch: Watch, wrapped: WrappedKey) -> None:
+    async def _rekey(tx: Transaction, tenant_id: UUID, watch: Webhook, wrapped: WrappedKey) -> None:
         columns = _columns(wrapped)
         await tx.execute(QUERIES["rekey_watch"], tenant_id=tenant_id, watch_id=watch.watch_id, **columns)
         if wrapped.master_key != watch.key.master_key:
@@ -193,14 +199,14 @@ class WatchStore(Store):
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
 
 
-async def read_watch(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query: str = "get_watch") -> Watch:
+async def read_watch(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query: str = "get_watch") -> Webhook:
     row = await tx.row(QUERIES[query], tenant_id=tenant_id, watch_id=watch_id)
     if row is None:
         raise WatchNotFound
     return watch_of(row)
 
 
-def _said(draft: WatchDraft) -> dict[str, object]:
+def _said(draft: WebhookDraft) -> dict[str, object]:
     return {
         "display_name": draft.display_name,
         "event_types": list(draft.event_types),
@@ -217,8 +223,8 @@ def _columns(wrapped: WrappedKey) -> dict[str, object]:
     }
 
 
-def draft_of(row: asyncpg.Record) -> WatchDraft:
-    return WatchDraft(
+def draft_of(row: asyncpg.Record) -> WebhookDraft:
+    return WebhookDraft(
         display_name=row["display_name"],
         event_types=tuple(row["event_types"]),
         condition=row["condition"],
@@ -227,14 +233,14 @@ def draft_of(row: asyncpg.Record) -> WatchDraft:
     )
 
 
-def watch_of(row: asyncpg.Record) -> Watch:
-    return Watch(
+def watch_of(row: asyncpg.Record) -> Webhook:
+    return Webhook(
         watch_id=row["watch_id"],
         draft=draft_of(row),
         key=WrappedKey(
             key_id=row["watch_id"],
             master_key=row["master_key"],
-            sealed=Sealed(nonce=row["nonce"], ciphertext=row["ciphertext"]),
+            sealed=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
         ),
         failures=row["failures"],
         last_delivery_time=row["last_delivery_time"],

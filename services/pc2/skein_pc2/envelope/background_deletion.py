@@ -11,11 +11,11 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.telemetry import logs
-from skein_pc2.protocol.errors import Rejected, reason_of_call
-from skein_pc2.protocol.work_queue import Errand
+from skein_pc2.protocol.errors import RequestError, reason_of_call
+from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
 
 # Deletions that wait.
 MAX_WAITING = 1000
@@ -36,7 +36,7 @@ log = logs.get("pc2")
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    api: Api
+    api: GatewayApi
     request: pb.ForgetMemoriesRequest
 
 
@@ -46,7 +46,7 @@ class BackgroundDeletions:
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[_Deletion] = asyncio.Queue(MAX_WAITING)
 
-    def submit(self, api: Api, selection: pb.MemorySelection, *, page_size: int) -> None:
+    def submit(self, api: GatewayApi, selection: pb.MemorySelection, *, page_size: int) -> None:
         """Delete what a selection names, as soon as possible. With too many deletions waiting, log and leave it."""
         request = pb.ForgetMemoriesRequest(selection=selection, page_size=page_size)
         try:
@@ -60,8 +60,8 @@ class BackgroundDeletions:
             deletion = await self._waiting.get()
             try:
                 await self._delete(deletion)
-            except (Rejected, aio.AioRpcError) as error:
-                reason = error.code if isinstance(error, Rejected) else reason_of_call(error) or error.code().name
+            except (RequestError, aio.AioRpcError) as error:
+                reason = error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
                 log.warning("bulk_delete_stopped", reason=reason)
             finally:
                 self._waiting.task_done()
@@ -75,7 +75,7 @@ class BackgroundDeletions:
         loop = asyncio.get_running_loop()
         failures, pause = 0, _FIRST_PAUSE_SECONDS
         while True:
-            errand = Errand(request_id="", deadline=loop.time() + _CALL_SECONDS)
+            errand = RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS)
             try:
                 response = await api.call(api.memories.ForgetMemories, request, errand)
             except aio.AioRpcError as error:

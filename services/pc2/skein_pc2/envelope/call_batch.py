@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from grpc import aio
 
-from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.protocol.work_queue import RequestContext
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish(Generic[Item, Result]):
+class _PendingItem(Generic[Item, Result]):
     item: Item
-    errand: Errand
+    errand: RequestContext
     done: asyncio.Future[Result | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Gathering(Generic[Item, Result]):
+class CallBatcher(Generic[Item, Result]):
     """Does one kind of thing for one identity."""
 
     def __init__(
         self,
-        alone: Callable[[Item, Errand], Awaitable[Result]],
-        together: Callable[[Sequence[Item], Errand], Awaitable[Sequence[Result | None]]],
+        alone: Callable[[Item, RequestContext], Awaitable[Result]],
+        together: Callable[[Sequence[Item], RequestContext], Awaitable[Sequence[Result | None]]],
         *,
         under_way: int = 2,
         most: int = 32,
@@ -48,13 +48,13 @@ class Gathering(Generic[Item, Result]):
         self._together = together
         self._places = under_way
         self._most = most
-        self._waiting: deque[_Wish[Item, Result]] = deque()
+        self._waiting: deque[_PendingItem[Item, Result]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def do(self, item: Item, errand: Errand) -> Result:
+    async def do(self, item: Item, errand: RequestContext) -> Result:
         """Do it, alone or with others. Raises what doing it alone raises."""
         if not self._places:
-            wish: _Wish[Item, Result] = _Wish(item, errand)
+            wish: _PendingItem[Item, Result] = _PendingItem(item, errand)
             self._waiting.append(wish)
             result = await wish.done
             return await self._alone(item, errand) if result is None else result
@@ -66,7 +66,7 @@ class Gathering(Generic[Item, Result]):
 
     def _leave(self) -> None:
         """Give a place to those that wait, or back."""
-        wishes: list[_Wish[Item, Result]] = []
+        wishes: list[_PendingItem[Item, Result]] = []
         while self._waiting and len(wishes) < self._most:
             wish = self._waiting.popleft()
             # Whoever gave up wants nothing any more.
@@ -79,7 +79,7 @@ class Gathering(Generic[Item, Result]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _go(self, wishes: Sequence[_Wish[Item, Result]]) -> None:
+    async def _go(self, wishes: Sequence[_PendingItem[Item, Result]]) -> None:
         results: Sequence[Result | None] = [None] * len(wishes)
         try:
             if len(wishes) == 1:
@@ -87,7 +87,7 @@ class Gathering(Generic[Item, Result]):
             else:
                 # As long as the one that has waited longest may wait.
                 results = await self._together([wish.item for wish in wishes], wishes[0].errand)
-        except (aio.AioRpcError, Rejected) as error:
+        except (aio.AioRpcError, RequestError) as error:
             if len(wishes) == 1 and not wishes[0].done.done():
                 wishes[0].done.set_exception(error)
             # Of several one is at fault, or all: each learns it for itself.

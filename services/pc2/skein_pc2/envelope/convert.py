@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.filters.fields import DEFAULT_PRIORITY, importance_of, priority_of
-from skein_pc2.protocol.fields import invalid, mapping, moment, needed, plain, struct, text, texts
+from skein_pc2.protocol.fields import invalid, mapping, read_time, required_text, struct, text, texts, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ def memory(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.M
         importance=_importance(payload.get("priority")),
         session_id=session_id,
     )
-    _say(result, content)
+    _set_content(result, content)
     _must_say_something(result, content)
     _expire(result, payload.get("ttl"), at)
     return result
@@ -60,7 +60,7 @@ def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[st
     changed: list[str] = []
     if payload.get("content") is not None:
         content = _given_content(payload)
-        changed += ["data", *_say(result, content)]
+        changed += ["data", *_set_content(result, content)]
         if "content" in changed:
             _must_say_something(result, content)
     if payload.get("tags") is not None:
@@ -77,8 +77,8 @@ def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[st
     return result, changed
 
 
-def saved(message: Mapping[str, Any], payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
-    """Read a `save`: its `data`, beside the action or as the payload, is the content, whatever its shape."""
+def parse_save(message: Mapping[str, Any], payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
+    """Read a `save`: its `memory_data`, beside the action or as the payload, is the content, whatever its shape."""
     value = payload if message.get("data") is None else message["data"]
     content = value if isinstance(value, dict) else {"text": value} if isinstance(value, str) else {"value": value}
     kind = payload.get("memory_type") or content.get("memory_type") or SAVED_TYPE
@@ -99,7 +99,7 @@ def memory_type(value: object) -> str:
 
 def memory_id(payload: Mapping[str, Any]) -> str:
     """Read the id of the memory that a payload is about."""
-    return needed(payload, "memory_id")
+    return required_text(payload, "memory_id")
 
 
 def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.MemoryFilter:
@@ -117,16 +117,16 @@ def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.
     span = mapping(filters.get("time_range"), f"{field}.time_range")
     for name, target in (("start", result.start_time), ("end", result.end_time)):
         if span.get(name) is not None:
-            target.FromDatetime(moment(span[name], f"{field}.time_range.{name}"))
+            target.FromDatetime(read_time(span[name], f"{field}.time_range.{name}"))
     return result
 
 
-def created(stored: pb.Memory) -> dict[str, Any]:
+def create_reply(stored: pb.Memory) -> dict[str, Any]:
     """Write the data of the answer to `create`."""
     return {"memory_id": id_of(stored), "created_at": time_of(stored, "create_time")}
 
 
-def updated(stored: pb.Memory) -> dict[str, Any]:
+def update_reply(stored: pb.Memory) -> dict[str, Any]:
     """Write the data of the answer to `update`."""
     return {
         "memory_id": id_of(stored),
@@ -135,7 +135,7 @@ def updated(stored: pb.Memory) -> dict[str, Any]:
     }
 
 
-def data(stored: pb.Memory) -> dict[str, Any]:
+def memory_data(stored: pb.Memory) -> dict[str, Any]:
     """Write a memory as `read` and `search` return it."""
     return {
         "memory_id": id_of(stored),
@@ -180,8 +180,8 @@ def _must_say_something(memory: pb.Memory, content: Mapping[str, Any]) -> None:
         raise invalid("content.text", "needs at least one character that is not a space")
 
 
-def _say(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
-    """Let a memory say what a content does; return the names of the fields that it speaks of, beside `data`."""
+def _set_content(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
+    """Let a memory say what a content does; return the names of the fields that it speaks of, beside `memory_data`."""
     metadata = mapping(content.get("metadata"), "content.metadata")
     memory.content = text(content, "text", "content.text")
     memory.source_agent = text(content, "source_agent", "content.source_agent")
@@ -221,11 +221,11 @@ def _expire(memory: pb.Memory, ttl: object, at: datetime) -> None:
 
 def _content(stored: pb.Memory) -> dict[str, Any]:
     """Write a content as it was sent. What a typed client has changed since in the memory's own fields leads."""
-    content = plain(stored.data) if stored.HasField("data") else {}
+    content = to_json(stored.data) if stored.HasField("data") else {}
     if str(content.get("text") or "").strip() != stored.content:
         content["text"] = stored.content
     if stored.source_agent:
         content["source_agent"] = stored.source_agent
     if stored.metadata.fields:
-        content["metadata"] = plain(stored.metadata)
+        content["metadata"] = to_json(stored.metadata)
     return content

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from skein_pc2.envelope import memories, memory_lists, search, sessions
 from skein_pc2.envelope.request import Request
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
-from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, Rejected
-from skein_pc2.protocol.frames import Frames, Malformed, Message, timestamp
-from skein_pc2.protocol.work_queue import Turns
+from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, RequestError
+from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
+from skein_pc2.protocol.work_queue import ConcurrencyLimit
 
 if TYPE_CHECKING:
     from typing import Any
 
     from skein_pc2.envelope.background_deletion import BackgroundDeletions
     from skein_pc2.envelope.request import Action
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.health import Health
 
 SEARCH = "search"
@@ -26,21 +26,21 @@ SEARCH = "search"
 class Orchestrator:
     """Answers every action of the Memory Orchestrator."""
 
-    def __init__(self, api: Api, health: Health, deletions: BackgroundDeletions, *, at_once: int) -> None:
+    def __init__(self, api: GatewayApi, health: Health, deletions: BackgroundDeletions, *, at_once: int) -> None:
         """Work on so many requests at the same time; others wait for their turn, health never does."""
         self._health = health
-        self._turns = Turns(at_once)
+        self._turns = ConcurrencyLimit(at_once)
         self._actions: dict[str, Action] = {
             **memories.Memories(api).actions(),
-            **memory_lists.Lists(api, deletions).actions(),
-            **sessions.Talks(api).actions(),
-            SEARCH: search.Searching(api).search,
+            **memory_lists.MemoryLists(api, deletions).actions(),
+            **sessions.SessionActions(api).actions(),
+            SEARCH: search.SearchAction(api).search,
         }
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parsed()
-        except Malformed as malformed:
+        except MalformedMessage as malformed:
             return self.refused(INVALID_REQUEST, str(malformed))
         if is_health(message):
             return self._health.document()
@@ -54,7 +54,7 @@ class Orchestrator:
         try:
             request = Request.of(message, request_id=str(envelope["request_id"]), deadline=deadline)
             data = await self._done(request)
-        except Rejected as no:
+        except RequestError as no:
             error = {"code": no.code, "message": no.message, "details": no.details}
             return {"status": "error", **envelope, "error": error, "timestamp": timestamp()}
         return {"status": "success", **envelope, "data": data, "timestamp": timestamp()}
@@ -72,6 +72,6 @@ class Orchestrator:
         action = self._actions.get(request.action)
         if action is None:
             text = f"Unknown action: {request.action}"
-            raise Rejected(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, text)
         transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
         return await self._turns.do(request, lambda: action(request), name=request.action, transient=transient)

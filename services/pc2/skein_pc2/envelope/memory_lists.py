@@ -12,17 +12,17 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, Turn, extract
+from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, SpeakerTurn, summarize
 from skein_pc2.envelope import convert as wire
-from skein_pc2.envelope.pagination import MOST_SORTED, Page, kept, matches
-from skein_pc2.protocol.errors import STORAGE_ERROR, Rejected
-from skein_pc2.protocol.fields import invalid, mapping, moment
+from skein_pc2.envelope.pagination import MOST_SORTED, Page, fit_reply, matches
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
+from skein_pc2.protocol.fields import invalid, mapping, read_time
 from skein_pc2.protocol.frames import timestamp
 
 if TYPE_CHECKING:
     from skein_pc2.envelope.background_deletion import BackgroundDeletions
     from skein_pc2.envelope.request import Action, Request
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
 
 # Answers of BatchGetMemories that one request waits for; each is up to 4 MiB.
 _MOST_ANSWERS = 20
@@ -37,7 +37,7 @@ _BULK_CONDITIONS = frozenset({"memory_type", "memory_types", "older_than", "tags
 
 
 @dataclass(kw_only=True, slots=True)
-class _Found:
+class _MemoryPage:
     """What a list brought."""
 
     memories: list[pb.Memory]
@@ -48,10 +48,10 @@ class _Found:
     total: int | None = None
 
 
-class Lists:
+class MemoryLists:
     """Does with many memories what each request asks."""
 
-    def __init__(self, api: Api, deletions: BackgroundDeletions) -> None:
+    def __init__(self, api: GatewayApi, deletions: BackgroundDeletions) -> None:
         self._api = api
         self._deletions = deletions
 
@@ -66,10 +66,10 @@ class Lists:
         """
         page = Page.of(request.payload, session_id=request.scope())
         found = await (self._named(page, request) if page.memory_ids else self._filtered(page, request))
-        shown = kept(found.memories[: page.limit])
+        shown = fit_reply(found.memories[: page.limit])
         has_more = found.has_more or len(found.memories) > len(shown)
         return {
-            "memories": [wire.data(memory) for memory in shown],
+            "memories": [wire.memory_data(memory) for memory in shown],
             "total_count": found.skipped + len(found.memories) if found.total is None else found.total,
             "page_info": {
                 # What it came to: an answer has room for some megabytes.
@@ -79,7 +79,7 @@ class Lists:
             },
         }
 
-    async def _named(self, page: Page, request: Request) -> _Found:
+    async def _named(self, page: Page, request: Request) -> _MemoryPage:
         wanted, found = page.memory_ids, []
         for _ in range(_MOST_ANSWERS):
             call = pb.BatchGetMemoriesRequest(memory_ids=wanted)
@@ -90,10 +90,10 @@ class Lists:
                 break
         else:
             text = "The memories are too large to be read together; ask for fewer at a time"
-            raise Rejected(STORAGE_ERROR, text)
-        return _Found(memories=found, has_more=False)
+            raise RequestError(STORAGE_ERROR, text)
+        return _MemoryPage(memories=found, has_more=False)
 
-    async def _filtered(self, page: Page, request: Request) -> _Found:
+    async def _filtered(self, page: Page, request: Request) -> _MemoryPage:
         if page.order_by:
             # One more than is shown tells whether there are more.
             most = page.offset + page.limit + 1
@@ -117,7 +117,7 @@ class Lists:
         order_by: str = "create_time desc",
         most_characters: float = math.inf,
         is_counted: bool = False,
-    ) -> _Found:
+    ) -> _MemoryPage:
         """Return up to `most` memories that pass a filter, and no more pages once they say so much."""
         call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, show_total_size=is_counted)
         found: list[pb.Memory] = []
@@ -132,7 +132,7 @@ class Lists:
             characters += sum(len(memory.content) for memory in response.memories)
             call.page_token = response.next_page_token
             if not call.page_token or len(found) >= most or characters >= most_characters:
-                return _Found(memories=found, has_more=bool(call.page_token), total=total)
+                return _MemoryPage(memories=found, has_more=bool(call.page_token), total=total)
 
     async def _bulk_delete(self, request: Request) -> dict[str, Any]:
         """Delete what of a session passes a filter.
@@ -173,8 +173,8 @@ class Lists:
             raise invalid("memory_type", "is needed, such as conversation")
         found = await self._listed(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
         said = _within(found.memories, MAX_READ_CHARACTERS)
-        turns = [Turn(speaker="", text=memory.content) for memory in reversed(said)]
-        summary = await asyncio.to_thread(extract, turns)
+        turns = [SpeakerTurn(speaker="", text=memory.content) for memory in reversed(said)]
+        summary = await asyncio.to_thread(summarize, turns)
         if not summary and said:
             # Nothing in it is a sentence.
             summary = said[0].content[:DEFAULT_CHARACTERS]
@@ -184,7 +184,7 @@ class Lists:
             "summary": summary,
             "memory_count": len(said),
             "time_range": {
-                name: timestamp(moment(span[name], f"time_range.{name}"))
+                name: timestamp(read_time(span[name], f"time_range.{name}"))
                 if span.get(name) is not None
                 else wire.time_of(ends[name], "create_time")
                 if name in ends
@@ -208,13 +208,13 @@ def _bulk_filter(given: dict[str, Any], *, session_id: str) -> tuple[pb.MemoryFi
     if condition.tags_any:
         applied["tags"] = list(condition.tags_any)
     if given.get("older_than") is not None:
-        before = moment(given["older_than"], "filter.older_than")
+        before = read_time(given["older_than"], "filter.older_than")
         _limit_to_before(condition, before)
         applied["older_than"] = timestamp(before)
     span = mapping(given.get("time_range"), "filter.time_range")
     if any(span.get(name) is not None for name in ("start", "end")):
         applied["time_range"] = {
-            name: timestamp(moment(span[name], f"filter.time_range.{name}"))
+            name: timestamp(read_time(span[name], f"filter.time_range.{name}"))
             for name in ("start", "end")
             if span.get(name) is not None
         }

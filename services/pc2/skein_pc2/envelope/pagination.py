@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.envelope import convert as wire
-from skein_pc2.protocol.fields import invalid, mapping, texts, whole
+from skein_pc2.protocol.fields import integer, invalid, mapping, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,8 +52,8 @@ class Page:
             raise invalid("memory_ids", f"are at most {_MOST_IDS}")
         if payload.get("memory_ids") == [] and not filters:
             raise invalid("memory_ids", "names no memory, and there is no filter")
-        limit = whole(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
-        offset = whole(filters.get("offset"), "filter.offset", default=0, least=0)
+        limit = integer(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
+        offset = integer(filters.get("offset"), "filter.offset", default=0, least=0)
         if offset > _HIGHEST_OFFSET:
             rule = f"is at most {_HIGHEST_OFFSET}; narrow the time_range to go further"
             raise invalid("filter.offset", rule)
@@ -92,7 +92,7 @@ def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
     return not condition.HasField("end_time") or created < condition.end_time.ToDatetime(tzinfo=UTC)
 
 
-def kept(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
+def fit_reply(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
     """Return those for which one answer has room, one at least."""
     found: list[pb.Memory] = []
     size = 0

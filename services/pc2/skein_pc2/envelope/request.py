@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from skein_pc2.protocol.errors import INVALID_REQUEST, Rejected
+from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.protocol.fields import text
-from skein_pc2.protocol.frames import repeatable
-from skein_pc2.protocol.work_queue import Errand
+from skein_pc2.protocol.frames import repeat_key
+from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
@@ -21,7 +21,7 @@ Action = Callable[["Request"], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(Errand):
+class Request(RequestContext):
     """One message that can be understood."""
 
     action: str
@@ -34,17 +34,17 @@ class Request(Errand):
         action = message.get("action")
         if not isinstance(action, str) or not action:
             words = "The message has no action"
-            raise Rejected(INVALID_REQUEST, words)
+            raise RequestError(INVALID_REQUEST, words)
         payload = message.get("payload", {})
         if not isinstance(payload, dict):
             words = "The payload is not a JSON object"
-            raise Rejected(INVALID_REQUEST, words)
+            raise RequestError(INVALID_REQUEST, words)
         return cls(action=action, request_id=request_id, payload=payload, message=message, deadline=deadline)
 
     @cached_property
     def repeat_id(self) -> str:
         """The request_id of the RPCs that this message leads to; empty when it may not be sent again."""
-        return repeatable(self.message)
+        return repeat_key(self.message)
 
     @property
     def session_id(self) -> str:
@@ -56,7 +56,7 @@ class Request(Errand):
         session_id = self.session_id
         if not session_id:
             words = f"{self.action} keeps to one session: the message needs its session_id"
-            raise Rejected(INVALID_REQUEST, words)
+            raise RequestError(INVALID_REQUEST, words)
         return session_id
 
     def new_id(self, prefix: str) -> str:

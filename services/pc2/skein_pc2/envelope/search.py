@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from skein.recall.v1 import recall_pb2
 from skein_pc2.envelope import convert as wire
-from skein_pc2.protocol.fields import invalid, mapping, needed, whole
+from skein_pc2.protocol.fields import integer, invalid, mapping, required_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.envelope.request import Request
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
 
 SEMANTIC, KEYWORD, HYBRID = "semantic", "keyword", "hybrid"
 
@@ -27,15 +27,15 @@ _MODES = {
 }
 
 
-class Searching:
+class SearchAction:
     """Finds memories."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     async def search(self, request: Request) -> dict[str, Any]:
         """Find the memories of a session that answer a query best."""
-        search = Search(request.payload, session_id=request.scope())
+        search = SearchRequest(request.payload, session_id=request.scope())
         response = await self._api.call(self._api.index.Recall, search.request(), request)
         results = search.results(response)
         return {
@@ -49,17 +49,17 @@ class Searching:
         }
 
 
-class Search:
+class SearchRequest:
     """The payload of `search`."""
 
     def __init__(self, payload: Mapping[str, Any], *, session_id: str) -> None:
-        self._query = needed(payload, "query")
+        self._query = required_text(payload, "query")
         filters = mapping(payload.get("filters"), "filters")
         self.type = payload.get("search_type") or HYBRID
         if self.type not in (SEMANTIC, KEYWORD, HYBRID):
             raise invalid("search_type", "is semantic, keyword or hybrid")
         limit = filters.get("limit", payload.get("limit"))
-        self.limit = min(whole(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _HIGHEST_LIMIT)
+        self.limit = min(integer(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _HIGHEST_LIMIT)
         self._min_similarity = _similarity(filters.get("min_similarity"))
         self._filter = wire.condition(filters, "filters", session_id=session_id)
 
@@ -83,7 +83,9 @@ class Search:
         scored = [(self._score(hit), hit) for hit in response.hits]
         found = [(score, hit) for score, hit in scored if score is not None]
         found.sort(key=lambda pair: pair[0], reverse=True)
-        return [{**wire.data(hit.memory), "similarity_score": round(score, 6)} for score, hit in found[: self.limit]]
+        return [
+            {**wire.memory_data(hit.memory), "similarity_score": round(score, 6)} for score, hit in found[: self.limit]
+        ]
 
     def _score(self, hit: recall_pb2.Hit) -> float | None:
         """Return how well a hit answers this kind of search, 0 to 1; None when it does not."""

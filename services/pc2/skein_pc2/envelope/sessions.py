@@ -9,22 +9,22 @@ from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
 from skein_pc2.envelope import convert as wire
-from skein_pc2.gateway_api.named_sessions import opened
-from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected, reason_of_call
+from skein_pc2.gateway_api.named_sessions import open_session
+from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError, reason_of_call
 from skein_pc2.protocol.fields import invalid, mapping, struct, text
 
 if TYPE_CHECKING:
     from skein_pc2.envelope.request import Action, Request
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
 
 _ENDED = pb.SESSION_STATE_ENDED
 _ARCHIVED = pb.SESSION_STATE_ARCHIVED
 
 
-class Talks:
+class SessionActions:
     """Opens sessions and ends them."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     def actions(self) -> dict[str, Action]:
@@ -35,7 +35,7 @@ class Talks:
         """Open a session; one that is open already, because it was used before it was opened, is told what it is."""
         session = _session(request)
         session_id = request.session_id or request.new_id("session")
-        made = await opened(self._api, request, session_id, session)
+        made = await open_session(self._api, request, session_id, session)
         if made is None:
             made = await self._told(session_id, session, request)
         return {"session_id": made.session_id, "created_at": wire.time_of(made, "create_time")}
@@ -45,7 +45,7 @@ class Talks:
         found = await self._found(session_id, request)
         if found.state in {_ENDED, _ARCHIVED}:
             words = "The session has ended; open one under another id"
-            raise Rejected(VALIDATION_ERROR, words, session_id=session_id)
+            raise RequestError(VALIDATION_ERROR, words, session_id=session_id)
         news = [name for name in ("subject_id", "metadata") if _is_set(said, name) and not _is_set(found, name)]
         if said.session_type and not found.subject_id and not found.HasField("metadata"):
             news.append("session_type")
@@ -93,7 +93,7 @@ class Talks:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
         words = "The session was deleted, and its id stays taken; open one under another id"
-        raise Rejected(SESSION_NOT_FOUND, words, session_id=session_id)
+        raise RequestError(SESSION_NOT_FOUND, words, session_id=session_id)
 
 
 def _session(request: Request) -> pb.Session:

@@ -18,14 +18,14 @@ from grpc import aio
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.telemetry import logs
-from skein_pc2.protocol.errors import Rejected, rejected
+from skein_pc2.protocol.errors import RequestError, to_request_error
 from skein_pc2.protocol.frames import timestamp
-from skein_pc2.protocol.work_queue import Errand
+from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.transport.publisher import Publisher
 
 # What the protocol knows of, and what it is in the event log.
@@ -54,21 +54,21 @@ _SILENCE_SECONDS = 60.0
 _LOOK_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 # So many failures in a row, some six seconds, are told: a cluster that starts has one or two.
-_TOLD_FAILURES = 6
+_LOGGED_FAILURES = 6
 _MOST_NAMES = 10_000
 
 log = logs.get("pc2")
 
 
-class Events:
+class EventPublisher:
     """Tells what happens in the memory of one identity's tenant."""
 
-    def __init__(self, api: Api, publishers: Sequence[Publisher]) -> None:
+    def __init__(self, api: GatewayApi, publishers: Sequence[Publisher]) -> None:
         self._api = api
         self._publishers = publishers
         # The change that was told last.
         self._position = ""
-        self._names = _Names(api)
+        self._names = _MemoryNames(api)
 
     async def tell(self) -> None:
         """Tell what happens from now on, until cancelled."""
@@ -77,7 +77,7 @@ class Events:
             before = self._position
             try:
                 await self._stream()
-            except Rejected:
+            except RequestError:
                 # There is no key yet, and health says so.
                 pass
             except (aio.AioRpcError, TimeoutError) as error:
@@ -86,7 +86,7 @@ class Events:
                     # The log is another one: the database was put back.
                     self._position = before = ""
                 failures += 1
-                if failures == _TOLD_FAILURES:
+                if failures == _LOGGED_FAILURES:
                     log.warning("events_interrupted", reason=reason)
             if self._position != before:
                 pause, failures = _FIRST_PAUSE_SECONDS, 0
@@ -121,7 +121,7 @@ class Events:
             async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as answers:
                 async for answer in answers:
                     await waiting.put(answer)
-        except (Rejected, aio.AioRpcError):
+        except (RequestError, aio.AioRpcError):
             await waiting.put(None)
             raise
         await waiting.put(None)
@@ -145,10 +145,10 @@ class Events:
             self._position = answers[-1].position
 
 
-class _Names:
+class _MemoryNames:
     """What memories are called on the ports: by the ids that assistants were given, where there are any."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
         self._known: OrderedDict[str, str] = OrderedDict()
 
@@ -163,7 +163,7 @@ class _Names:
                 show_archived=True,
                 show_deleted=True,
             )
-            errand = Errand(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
+            errand = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
             while True:
                 page = await self._api.call(self._api.memories.ListMemories, request, errand)
                 self._known |= {memory.memory_id: memory.external_id or memory.memory_id for memory in page.memories}
@@ -181,4 +181,4 @@ class _Names:
 def _reason(error: aio.AioRpcError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "silence"
-    return str(rejected(error, transient="").details.get("reason") or error.code().name)
+    return str(to_request_error(error, transient="").details.get("reason") or error.code().name)

@@ -23,15 +23,15 @@ from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_kit.errors import Overloaded
-from skein_kit.json_values.number_marks import read_texts, write_texts
-from skein_pc2.gateway_api.named_sessions import Known
-from skein_pc2.protocol.errors import STORAGE_ERROR, Rejected, reason_of_call, retry_seconds
+from skein_kit.json_values.number_marks import mark_message, unmark_message
+from skein_pc2.gateway_api.named_sessions import RecentNames
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds
 from skein_pc2.settings import has_own_identity, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.protocol.work_queue import RequestContext
 
 _ASK_SECONDS = 1.5
 _ACCEPTED_SECONDS = 10.0
@@ -52,7 +52,7 @@ class Method(Protocol[Request_contra, Response_co]):
         """Call it."""
 
 
-class Api:
+class GatewayApi:
     """The public services, called on behalf of the assistants.
 
     `await api.call(api.memories.GetMemory, request, errand)` calls one; the attributes are the stubs.
@@ -72,7 +72,7 @@ class Api:
         self.gateway: gateway_pb2_grpc.GatewayServiceAsyncStub = gateway_pb2_grpc.GatewayServiceStub(channel)
         self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
         # Sessions of the key's tenant that are there.
-        self.known_sessions = Known()
+        self.known_sessions = RecentNames()
         self._dimensions: dict[str, int] = {}
         self._accepted = False
         self._ask_again = 0.0
@@ -94,7 +94,7 @@ class Api:
         return self._accepted
 
     async def call(
-        self, method: Method[Request_contra, Response_co], request: Request_contra, errand: Errand
+        self, method: Method[Request_contra, Response_co], request: Request_contra, errand: RequestContext
     ) -> Response_co:
         """Call an RPC within the errand's time, under its id. Raises AioRpcError, and Rejected without an identity.
 
@@ -103,7 +103,7 @@ class Api:
         """
         pause = _PAUSE_SECONDS
         if isinstance(request, Message):
-            write_texts(request)
+            unmark_message(request)
         while True:
             try:
                 reply = await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
@@ -114,13 +114,13 @@ class Api:
                 asked = retry_seconds(error)
             else:
                 if isinstance(reply, Message):
-                    read_texts(reply)
+                    mark_message(reply)
                 return reply
             spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
             await asyncio.sleep(min(max(asked, pause) * spread, left / 2))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    async def dimensions(self, model: str, errand: Errand) -> int | None:
+    async def dimensions(self, model: str, errand: RequestContext) -> int | None:
         """Return the length of a model's vectors; None for a model that is not known."""
         if model and model not in self._dimensions:
             listed = await self.call(self.index.ListEmbeddingModels, recall_pb2.ListEmbeddingModelsRequest(), errand)
@@ -132,26 +132,26 @@ class Api:
         key = self._key()
         if not key:
             message = "Skein is starting: there is no identity to act with yet"
-            raise Rejected(STORAGE_ERROR, message)
+            raise RequestError(STORAGE_ERROR, message)
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
         # Metadata takes printable ASCII; another id stays with its sender.
         return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
 
 
-class Apis:
+class PortApis:
     """As whom each port acts: all as one, but for those that have a key of their own."""
 
     def __init__(self, channel: aio.Channel, environment: Mapping[str, str]) -> None:
         self._channel = channel
         self._environment = environment
-        self._shared = Api(channel, identity_of(environment))
-        self._own: dict[int, Api] = {}
-        self._used: set[Api] = set()
+        self._shared = GatewayApi(channel, identity_of(environment))
+        self._own: dict[int, GatewayApi] = {}
+        self._used: set[GatewayApi] = set()
 
-    def of(self, port: int) -> Api:
+    def of(self, port: int) -> GatewayApi:
         """Return the API of a port of the protocol."""
         if port not in self._own and has_own_identity(self._environment, port):
-            self._own[port] = Api(self._channel, identity_of(self._environment, port))
+            self._own[port] = GatewayApi(self._channel, identity_of(self._environment, port))
         api = self._own.get(port, self._shared)
         self._used.add(api)
         return api

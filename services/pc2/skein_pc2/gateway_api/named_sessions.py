@@ -12,16 +12,16 @@ from skein.session.v1 import session_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.gateway_api.client import Api
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.gateway_api.client import GatewayApi
+    from skein_pc2.protocol.work_queue import RequestContext
 
 # Names that are remembered to be there; of more, those that were not used for longest are asked for again.
 _MOST_KNOWN = 10_000
 
 
-async def appended(
-    api: Api,
-    errand: Errand,
+async def append_messages(
+    api: GatewayApi,
+    errand: RequestContext,
     session_id: str,
     messages: Sequence[pb.Message],
     *,
@@ -46,22 +46,26 @@ async def appended(
     except aio.AioRpcError as error:
         if opens is None or error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
-        await opened(api, errand, session_id, opens)
+        await open_session(api, errand, session_id, opens)
         response = await api.call(api.sessions.AppendMessages, request, errand)
     api.known_sessions.add(session_id)
     return list(response.messages)
 
 
-async def ensured(api: Api, errand: Errand, session_id: str, opens: pb.Session | None = None) -> None:
+async def ensure_session(
+    api: GatewayApi, errand: RequestContext, session_id: str, opens: pb.Session | None = None
+) -> None:
     """Make sure that a session is there, at the cost of a call when its name is new to this process.
 
     One that has ended, was archived or was deleted is there as well: its name is taken. Raises AioRpcError.
     """
     if session_id and session_id not in api.known_sessions:
-        await opened(api, errand, session_id, opens)
+        await open_session(api, errand, session_id, opens)
 
 
-async def opened(api: Api, errand: Errand, session_id: str, opens: pb.Session | None = None) -> pb.Session | None:
+async def open_session(
+    api: GatewayApi, errand: RequestContext, session_id: str, opens: pb.Session | None = None
+) -> pb.Session | None:
     """Open a session; None when there is one of that name, whoever was first. Raises AioRpcError."""
     session = pb.Session()
     if opens is not None:
@@ -78,7 +82,7 @@ async def opened(api: Api, errand: Errand, session_id: str, opens: pb.Session | 
     return response.session
 
 
-class Known:
+class RecentNames:
     """The names that were used last."""
 
     def __init__(self, most: int = _MOST_KNOWN) -> None:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 _MOST_MEMORIES = 10_000
 
 
-class UseCounts:
+class AccessCounts:
     """The counts that were answered last, so that the next answer is one higher although the service is behind."""
 
     def __init__(self, most: int = _MOST_MEMORIES) -> None:

@@ -16,10 +16,10 @@ from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.actions import told
-from skein_pc2.protocol.errors import Rejected, rejected
+from skein_pc2.protocol.errors import RequestError, to_request_error
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
 
@@ -34,7 +34,7 @@ _FAULTS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_E
 class Batches:
     """What can be done with many memories at once."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     async def add(self, ask: Ask) -> Message:
@@ -46,10 +46,10 @@ class Batches:
         for index, item in enumerate(items):
             try:
                 said = fields.mapping(item, "memory")
-                draft = records.draft(said, f"mem-{uuid.uuid5(ask.made_id(), str(index))}")
+                draft = records.parse_draft(said, f"mem-{uuid.uuid5(ask.made_id(), str(index))}")
                 parents[index] = fields.text(said, "parent_id")
                 drafts[index] = draft
-            except Rejected as no:
+            except RequestError as no:
                 failures[index] = told(no)
         for parent_id in {parents[index] for index in drafts if parents[index]}:
             parent = await self._parent(parent_id, ask)
@@ -88,7 +88,7 @@ class Batches:
             memories += found.memories
             failures += [{"memory_id": name, "message": _MISSING} for name in found.not_found]
             failures += [{"memory_id": name, "message": _NO_ROOM} for name in found.deferred]
-        return {**links.listed(await links.written(self._api, ask, memories)), "failures": failures}
+        return {**links.list_reply(await links.to_records(self._api, ask, memories)), "failures": failures}
 
     async def _stored(self, drafts: dict[int, pb.Memory], failures: dict[int, str], ask: Ask) -> dict[int, pb.Memory]:
         """Store all of them but those at fault, which are taken out one by one as the service names them."""
@@ -104,7 +104,7 @@ class Batches:
                 index = _index(error)
                 if error.code() not in _FAULTS or index is None or not 0 <= index < len(places):
                     raise
-                failures[places[index]] = told(rejected(error, transient=""))
+                failures[places[index]] = told(to_request_error(error, transient=""))
                 del left[places[index]]
                 continue
             return dict(zip(places, answer.memories, strict=True))
@@ -113,7 +113,7 @@ class Batches:
     async def _parent(self, parent_id: str, ask: Ask) -> Parent | None:
         try:
             return await parent_of(self._api, ask, parent_id)
-        except Rejected:
+        except RequestError:
             return None
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
@@ -133,8 +133,8 @@ def _items(ask: Ask, name: str, most: int) -> list[Any]:
 def _is_id(name: str) -> bool:
     """Say whether something can be an id at all."""
     try:
-        fields.must_be_text(name, "memory_id")
-    except Rejected:
+        fields.require_text(name, "memory_id")
+    except RequestError:
         return False
     return 0 < len(name) <= _LONGEST_ID and "\0" not in name
 

@@ -43,7 +43,7 @@ _LONGEST_TITLE, _LONGEST_ID = 1000, 255
 _MICROSECONDS = 1_000_000
 
 
-def draft(said: Mapping[str, Any], memory_id: str) -> pb.Memory:
+def parse_draft(said: Mapping[str, Any], memory_id: str) -> pb.Memory:
     """Read a memory that is to be added; the id is its own, unless its assistant chose one."""
     result = pb.Memory(
         external_id=fields.text(said, "memory_id") or memory_id,
@@ -60,32 +60,32 @@ def draft(said: Mapping[str, Any], memory_id: str) -> pb.Memory:
     result.title = _title_of(result)
     result.subject_id = result.subject_id or _subject_of(result)
     if said.get("expires_at") is not None:
-        result.expire_time.FromDatetime(fields.moment(said["expires_at"], "expires_at"))
+        result.expire_time.FromDatetime(fields.read_time(said["expires_at"], "expires_at"))
     elif said.get("ttl") is not None:
         result.ttl.FromTimedelta(_ttl(said))
     return result
 
 
-def change(memory_id: str, update: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
+def parse_update(memory_id: str, update: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
     """Read what is to change in a memory: the new values, and the names of the fields that have them."""
     result, mask = pb.Memory(memory_id=memory_id), []
     if "content" in update:
         mask += _read_content(update["content"], result)
     mask += _read_rest(update, result)
     if update.get("expires_at") is not None:
-        result.expire_time.FromDatetime(fields.moment(update["expires_at"], "expires_at"))
+        result.expire_time.FromDatetime(fields.read_time(update["expires_at"], "expires_at"))
     elif update.get("ttl") is not None:
         result.expire_time.FromDatetime(at + _ttl(update))
     # Without either it never ends, if that is said: null.
     return result, [*mask, *(["expire_time"] if {"expires_at", "ttl"} & update.keys() else [])]
 
 
-def needs_stored(mask: Sequence[str]) -> bool:
+def depends_on_stored(mask: Sequence[str]) -> bool:
     """Say whether a change depends on what the memory is already."""
     return "metadata" in mask or "content" in mask
 
 
-def onto(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Memory, list[str]]:
+def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Memory, list[str]]:
     """Return a change that takes what is stored into account: metadata is merged, a content replaces a content."""
     result, names = pb.Memory(), list(mask)
     result.CopyFrom(new)
@@ -118,7 +118,7 @@ def onto(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Mem
 
 def record(memory: pb.Memory) -> dict[str, Any]:
     """Write a memory, but for what it is related to."""
-    metadata = fields.plain(memory.metadata)
+    metadata = fields.to_json(memory.metadata)
     metadata.pop(_OBJECT_KEY, None)
     created_at = epoch(memory, "create_time")
     return {
@@ -178,7 +178,7 @@ def group_id(value: object, field: str = "group_id") -> str:
         raise fields.invalid(field, "is a whole number or a text")
     if isinstance(value, int):
         value = str(value)
-    fields.must_be_text(value, field)
+    fields.require_text(value, field)
     if not value.strip():
         raise fields.invalid(field, "is needed")
     is_number = value.isascii() and value.isdecimal()
@@ -225,7 +225,7 @@ def number(value: object, field: str, *, default: float, least: float, most: flo
 def _read_content(content: object, into: pb.Memory) -> list[str]:
     """Read a content: a text, or an object whose `text` is searched. Return the fields that it set."""
     if isinstance(content, str) and content.strip():
-        fields.must_be_text(content, "content")
+        fields.require_text(content, "content")
         into.content = content
         return ["content"]
     if isinstance(content, dict) and content:
@@ -288,9 +288,9 @@ def _subject_of(memory: pb.Memory) -> str:
 
 def _content(memory: pb.Memory) -> str | dict[str, Any]:
     if _OBJECT_KEY in memory.metadata.fields:
-        content = fields.plain(memory.metadata.fields[_OBJECT_KEY].struct_value)
+        content = fields.to_json(memory.metadata.fields[_OBJECT_KEY].struct_value)
     elif memory.HasField("data"):
-        content = fields.plain(memory.data)
+        content = fields.to_json(memory.data)
     else:
         return memory.content
     if memory.content and memory.content not in {str(content.get("text", "")).strip(), _texts_of(content).strip()}:

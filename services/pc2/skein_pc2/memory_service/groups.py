@@ -11,10 +11,10 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links as relations
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, Rejected, rejected
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RequestError, to_request_error
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
 
@@ -26,11 +26,11 @@ _MOST_MEMBERS_AT_ONCE = 100
 class Groups:
     """What can be done with context groups."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     async def create(self, ask: Ask) -> Message:
-        name = fields.needed(ask.said, "name")
+        name = fields.required_text(ask.said, "name")
         metadata = fields.mapping(ask.said.get("metadata"), "metadata")
         number = ask.made_id().int % records.LARGEST_GROUP + 1
         group_id = (
@@ -54,7 +54,7 @@ class Groups:
         group_id = await self._group(ask)
         several = fields.texts(ask.said.get("memory_ids"), "memory_ids")
         if not several:
-            await self._join(fields.needed(ask.said, "memory_id"), group_id, ask)
+            await self._join(fields.required_text(ask.said, "memory_id"), group_id, ask)
             return {"group_id": records.group_number(group_id), "added_count": 1}
         if len(several) > _MOST_MEMBERS_AT_ONCE:
             raise fields.invalid("memory_ids", f"holds at most {_MOST_MEMBERS_AT_ONCE} ids")
@@ -65,7 +65,7 @@ class Groups:
             except aio.AioRpcError as error:
                 if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
                     raise
-                failures.append({"memory_id": memory_id, "message": rejected(error, transient="").message})
+                failures.append({"memory_id": memory_id, "message": to_request_error(error, transient="").message})
         return {
             "group_id": records.group_number(group_id),
             "added_count": len(several) - len(failures),
@@ -74,7 +74,7 @@ class Groups:
 
     async def memories(self, ask: Ask) -> Message:
         group_id = await self._group(ask)
-        limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
         links, more = await relations.links_of(
             self._api,
             ask,
@@ -84,15 +84,15 @@ class Groups:
             most=limit,
         )
         memories = await relations.read(self._api, ask, [link.from_memory_id for link in links])
-        written = await relations.written(self._api, ask, memories)
-        return relations.listed(written, more=more or len(memories) < len(links))
+        written = await relations.to_records(self._api, ask, memories)
+        return relations.list_reply(written, more=more or len(memories) < len(links))
 
     async def _group(self, ask: Ask) -> str:
         """Return the id of the group that is meant."""
-        memory = await relations.stored(self._api, ask, records.group_id(ask.said.get("group_id")))
+        memory = await relations.read_memory(self._api, ask, records.group_id(ask.said.get("group_id")))
         if memory is None or memory.type != TYPE:
             text = "There is no context group of this id"
-            raise Rejected(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, text)
         return records.name(memory)
 
     async def _join(self, memory_id: str, group_id: str, ask: Ask) -> None:

@@ -14,12 +14,12 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links, search_filters
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, Rejected
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, STORAGE_ERROR, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
 
@@ -42,7 +42,7 @@ Change = tuple[pb.Memory, list[str]]
 class Lifecycle:
     """The actions of the memory scheduler."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     async def fading(self, ask: Ask) -> Message:
@@ -69,7 +69,7 @@ class Lifecycle:
     async def decay(self, ask: Ask) -> Message:
         """Take from a memory's importance what the days since its last use cost, and move it on below a bound."""
         at = datetime.now(UTC)
-        before, after = await self._changed(ask, lambda memory: _decayed(memory, at))
+        before, after = await self._changed(ask, lambda memory: _decay(memory, at))
         return {
             **_summary(after),
             "decayed": after.importance != before.importance,
@@ -79,7 +79,7 @@ class Lifecycle:
 
     async def consolidate(self, ask: Ask) -> Message:
         """Move a memory on to the next tier; one of the last tier stays."""
-        before, after = await self._changed(ask, _moved_on)
+        before, after = await self._changed(ask, _promote_tier)
         return {**_summary(after), "consolidated": after.level != before.level}
 
     async def archive(self, ask: Ask) -> Message:
@@ -115,7 +115,7 @@ class Lifecycle:
 
     async def _listed(self, ask: Ask, condition: pb.MemoryFilter) -> Message:
         """List memories oldest first, so that those that wait for longest come even when there are more."""
-        limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
         memories, is_more = await links.listing(self._api, ask, condition, order_by="create_time", most=limit + 1)
         if is_more and len(memories) < limit:
             # The oldest are mostly long, and were not all looked at: what is short is among the newest.
@@ -124,18 +124,18 @@ class Lifecycle:
             )
             known = {memory.memory_id for memory in memories}
             memories += [memory for memory in reversed(newest) if memory.memory_id not in known]
-        shown = links.fitting(memories, limit)
+        shown = links.fit_reply(memories, limit)
         written = [records.record(memory) for memory in shown]
-        return links.listed(written, "results", more=is_more or len(shown) < len(memories))
+        return links.list_reply(written, "results", more=is_more or len(shown) < len(memories))
 
     async def _changed(self, ask: Ask, change: Callable[[pb.Memory], Change]) -> tuple[pb.Memory, pb.Memory]:
         """Change a memory by what it is; return it as it was and as it is. Others may change it meanwhile."""
-        memory_id = fields.needed(ask.said, "memory_id")
+        memory_id = fields.required_text(ask.said, "memory_id")
         for attempt in range(1, _ATTEMPTS + 1):
-            before = await links.stored(self._api, ask, memory_id)
+            before = await links.read_memory(self._api, ask, memory_id)
             if before is None:
                 text = "There is no memory of this id"
-                raise Rejected(MEMORY_NOT_FOUND, text)
+                raise RequestError(MEMORY_NOT_FOUND, text)
             copy = pb.Memory()
             copy.CopyFrom(before)
             after, mask = change(copy)
@@ -147,14 +147,14 @@ class Lifecycle:
                 if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
                     raise
         text = "The memory changes all the time; try again soon"
-        raise Rejected(STORAGE_ERROR, text)
+        raise RequestError(STORAGE_ERROR, text)
 
     async def _update(self, ask: Ask, memory: pb.Memory, mask: Sequence[str]) -> pb.Memory:
         request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=mask), defer_embedding=True)
         return (await self._api.call(self._api.memories.UpdateMemory, request, ask)).memory
 
 
-def _decayed(memory: pb.Memory, at: datetime) -> Change:
+def _decay(memory: pb.Memory, at: datetime) -> Change:
     """Lower a memory's importance by its tier's daily loss, since its last use, its last change or its creation."""
     tier = records.tier(memory)
     idle = at - _last_use(memory)
@@ -169,7 +169,7 @@ def _decayed(memory: pb.Memory, at: datetime) -> Change:
     return memory, mask
 
 
-def _moved_on(memory: pb.Memory) -> Change:
+def _promote_tier(memory: pb.Memory) -> Change:
     level, _ = _NEXT_TIER.get(records.tier(memory), (memory.level, 0.0))
     if level == memory.level:
         return memory, []

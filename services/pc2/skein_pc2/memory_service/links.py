@@ -12,14 +12,14 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.memory_service import convert as records
-from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.protocol.work_queue import RequestContext
 
 # Memories whose surroundings are asked for with one call, and memories that such an answer holds.
 _AT_ONCE, _NODES = 20, 120
@@ -38,7 +38,7 @@ MOST_DESCENDANTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Neighborhood:
     """What lies around some memories."""
 
     # By their ids: those memories that were met, and the links of each by theirs.
@@ -87,9 +87,9 @@ class Around:
                 self.links.setdefault(memory_id, {})[link.link_id] = link
 
 
-async def around(api: Api, errand: Errand, memory_ids: Sequence[str]) -> Around:
+async def read_neighborhood(api: GatewayApi, errand: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
     """Look around memories; of those that went away meanwhile, and their companions of one call, nothing is told."""
-    found = Around()
+    found = Neighborhood()
     portions = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
 
     async def look(portion: Sequence[str]) -> None:
@@ -104,13 +104,13 @@ async def around(api: Api, errand: Errand, memory_ids: Sequence[str]) -> Around:
     return found
 
 
-async def written(api: Api, errand: Errand, memories: Sequence[pb.Memory]) -> list[dict[str, Any]]:
+async def to_records(api: GatewayApi, errand: RequestContext, memories: Sequence[pb.Memory]) -> list[dict[str, Any]]:
     """Write memories with what they are related to."""
-    found = await around(api, errand, [memory.memory_id for memory in memories])
+    found = await read_neighborhood(api, errand, [memory.memory_id for memory in memories])
     return [found.record(memory) for memory in memories]
 
 
-async def read(api: Api, errand: Errand, memory_ids: Sequence[str]) -> list[pb.Memory]:
+async def read(api: GatewayApi, errand: RequestContext, memory_ids: Sequence[str]) -> list[pb.Memory]:
     """Read those of some memories that are there and that an answer has room for."""
     if not memory_ids:
         return []
@@ -119,7 +119,7 @@ async def read(api: Api, errand: Errand, memory_ids: Sequence[str]) -> list[pb.M
     return list(found.memories)
 
 
-async def stored(api: Api, errand: Errand, memory_id: str) -> pb.Memory | None:
+async def read_memory(api: GatewayApi, errand: RequestContext, memory_id: str) -> pb.Memory | None:
     """Read a memory by either id, which does not count as a use of it; None when it is not there."""
     for name in ("external_id", "memory_id"):
         request = pb.ListMemoriesRequest(
@@ -132,7 +132,7 @@ async def stored(api: Api, errand: Errand, memory_id: str) -> pb.Memory | None:
 
 
 async def pages(
-    api: Api, errand: Errand, condition: pb.MemoryFilter, *, order_by: str, page_size: int
+    api: GatewayApi, errand: RequestContext, condition: pb.MemoryFilter, *, order_by: str, page_size: int
 ) -> AsyncIterator[list[pb.Memory]]:
     """Yield memories that pass a filter, in order, until there are no more; a page may be empty.
 
@@ -148,7 +148,13 @@ async def pages(
 
 
 async def listing(
-    api: Api, errand: Errand, condition: pb.MemoryFilter, *, order_by: str, most: int, calls: int = _CALLS
+    api: GatewayApi,
+    errand: RequestContext,
+    condition: pb.MemoryFilter,
+    *,
+    order_by: str,
+    most: int,
+    calls: int = _CALLS,
 ) -> tuple[list[pb.Memory], bool]:
     """Return up to `most` memories that pass a filter, in order, and whether there may be more.
 
@@ -168,7 +174,7 @@ async def listing(
     return found, True
 
 
-def fitting(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
+def fit_reply(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
     """Return the first memories, as many as are asked for and an answer has room for: one at least."""
     size = 0
     for count, memory in enumerate(memories[:limit]):
@@ -178,7 +184,7 @@ def fitting(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
     return list(memories[:limit])
 
 
-def listed(memories: list[dict[str, Any]], *names: str, more: bool = False) -> Message:
+def list_reply(memories: list[dict[str, Any]], *names: str, more: bool = False) -> Message:
     """Answer with memories, also under other names, and say so when there are more than these."""
     return {
         **dict.fromkeys(("memories", *names), memories),
@@ -187,13 +193,13 @@ def listed(memories: list[dict[str, Any]], *names: str, more: bool = False) -> M
     }
 
 
-async def must_be_there(api: Api, errand: Errand, memory_id: str) -> None:
+async def require_memory(api: GatewayApi, errand: RequestContext, memory_id: str) -> None:
     """Raise AioRpcError (NOT_FOUND) for a memory that is not there. It does not count as a use of the memory."""
     await api.call(api.links.ListLinks, pb.ListLinksRequest(memory_id=memory_id, page_size=1), errand)
 
 
 async def links_of(
-    api: Api, errand: Errand, memory_id: str, *, direction: pb.LinkDirection, relation: str, most: int
+    api: GatewayApi, errand: RequestContext, memory_id: str, *, direction: pb.LinkDirection, relation: str, most: int
 ) -> tuple[list[pb.Link], bool]:
     """Return a memory's links, newest first, and whether there are more than `most`."""
     request = pb.ListLinksRequest(memory_id=memory_id, direction=direction, relation=relation, page_size=_PAGE)
@@ -207,7 +213,7 @@ async def links_of(
     return links[:most], len(links) > most
 
 
-async def set_parent(api: Api, errand: Errand, memory_id: str, parent_id: str) -> None:
+async def set_parent(api: GatewayApi, errand: RequestContext, memory_id: str, parent_id: str) -> None:
     """Put a memory under another memory, or under none (empty)."""
     kept = ""
     if parent_id:
@@ -222,7 +228,7 @@ async def set_parent(api: Api, errand: Errand, memory_id: str, parent_id: str) -
             await api.call(api.links.DeleteLink, pb.DeleteLinkRequest(link_id=link.link_id), errand)
 
 
-async def children(api: Api, errand: Errand, memory_id: str) -> tuple[list[pb.Memory], bool]:
+async def children(api: GatewayApi, errand: RequestContext, memory_id: str) -> tuple[list[pb.Memory], bool]:
     """Return the children of a memory, the newest links first, and whether there are more than one look shows."""
     request = pb.GetSubgraphRequest(
         memory_ids=[memory_id], radius=1, max_nodes=MOST_CHILDREN, filter=_DOWN, include_memories=True
@@ -238,7 +244,7 @@ async def children(api: Api, errand: Errand, memory_id: str) -> tuple[list[pb.Me
     return found, answer.truncated or len(found) < len(nodes)
 
 
-async def descendants(api: Api, errand: Errand, memory_id: str) -> list[list[str]]:
+async def descendants(api: GatewayApi, errand: RequestContext, memory_id: str) -> list[list[str]]:
     """Return the ids of a memory's children, of theirs, and so on, by generation."""
     walk = pb.TraverseRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
     near = await api.call(api.links.Traverse, walk, errand)
@@ -248,7 +254,7 @@ async def descendants(api: Api, errand: Errand, memory_id: str) -> list[list[str
     return await generations(api, errand, [memory_id])
 
 
-async def generations(api: Api, errand: Errand, memory_ids: Sequence[str]) -> list[list[str]]:
+async def generations(api: GatewayApi, errand: RequestContext, memory_ids: Sequence[str]) -> list[list[str]]:
     """Return the ids of the children of some memories, of theirs, and so on: also what one walk does not reach."""
     seen: set[str] = set()
     generation, below = list(memory_ids), []
@@ -261,11 +267,11 @@ async def generations(api: Api, errand: Errand, memory_ids: Sequence[str]) -> li
         below.append(generation)
         if len(seen) + len(generation) > MOST_DESCENDANTS:
             text = f"More than {MOST_DESCENDANTS} memories would be deleted; delete a part of them first"
-            raise Rejected(VALIDATION_ERROR, text)
+            raise RequestError(VALIDATION_ERROR, text)
     return below
 
 
-async def _children(api: Api, errand: Errand, parents: Sequence[str]) -> list[str]:
+async def _children(api: GatewayApi, errand: RequestContext, parents: Sequence[str]) -> list[str]:
     request = pb.GetSubgraphRequest(
         memory_ids=parents,
         radius=1,

@@ -16,15 +16,15 @@ from skein.session.v1 import session_pb2
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.protocol.work_queue import RequestContext
 
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
 _ORDERS = {
@@ -72,22 +72,22 @@ class Order:
         memories.sort(key=_KEYS[self.field], reverse=self.is_descending)
 
 
-async def parent_of(api: Api, errand: Errand, parent_id: str) -> Parent:
+async def parent_of(api: GatewayApi, errand: RequestContext, parent_id: str) -> Parent:
     """Return the memory or the session of an id. Raises Rejected when there is neither."""
     try:
-        await links.must_be_there(api, errand, parent_id)
+        await links.require_memory(api, errand, parent_id)
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
         session = await session_of(api, errand, parent_id)
         if session is None:
             text = "There is no memory and no session of this id"
-            raise Rejected(MEMORY_NOT_FOUND, text) from None
+            raise RequestError(MEMORY_NOT_FOUND, text) from None
         return Parent(parent_id=parent_id, session=session)
     return Parent(parent_id=parent_id, session=None)
 
 
-async def session_of(api: Api, errand: Errand, session_id: str) -> session_pb2.Session | None:
+async def session_of(api: GatewayApi, errand: RequestContext, session_id: str) -> session_pb2.Session | None:
     """Read a session; None when there is none of this id."""
     request = session_pb2.GetSessionRequest(session_id=session_id)
     try:
@@ -98,31 +98,31 @@ async def session_of(api: Api, errand: Errand, session_id: str) -> session_pb2.S
         return None
 
 
-async def children(api: Api, ask: Ask) -> Message:
+async def children(api: GatewayApi, ask: Ask) -> Message:
     """List the children of a memory or a session."""
-    parent_id, order = fields.needed(ask.said, "parent_id"), Order.of(ask.said)
-    limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    parent_id, order = fields.required_text(ask.said, "parent_id"), Order.of(ask.said)
+    limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
     parent = await parent_of(api, ask, parent_id)
     is_more = False
     if parent.session is None:
         memories, is_more = await links.children(api, ask, parent_id)
         order.sort(memories)
-        shown = links.fitting(memories, limit)
-        found = await links.written(api, ask, shown)
+        shown = links.fit_reply(memories, limit)
+        found = await links.to_records(api, ask, shown)
         is_more |= len(shown) < len(memories)
     else:
         found, is_more = await _children_of_session(api, ask, parent_id, order, limit)
-    return links.listed(found, "children", "results", more=is_more)
+    return links.list_reply(found, "children", "results", more=is_more)
 
 
 async def _children_of_session(
-    api: Api, ask: Ask, session_id: str, order: Order, limit: int
+    api: GatewayApi, ask: Ask, session_id: str, order: Order, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
     found: list[dict[str, Any]] = []
     size = 0
     async with aclosing(_of_session(api, ask, session_id, order, limit)) as portions:
         async for portion in portions:
-            written = await links.written(api, ask, portion)
+            written = await links.to_records(api, ask, portion)
             for memory, record in zip(portion, written, strict=True):
                 # One that has a parent among memories is that one's child.
                 if record["parent_id"] != session_id:
@@ -135,7 +135,7 @@ async def _children_of_session(
 
 
 async def _of_session(
-    api: Api, ask: Ask, session_id: str, order: Order, limit: int
+    api: GatewayApi, ask: Ask, session_id: str, order: Order, limit: int
 ) -> AsyncGenerator[list[pb.Memory], None]:
     """Yield the memories of a session in order, by portions."""
     condition = pb.MemoryFilter(session_id=session_id)
@@ -147,7 +147,7 @@ async def _of_session(
     memories, is_more = await links.listing(api, ask, condition, order_by="create_time desc", most=links.MOST_LISTED)
     if is_more:
         text = f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
-        raise Rejected(VALIDATION_ERROR, text)
+        raise RequestError(VALIDATION_ERROR, text)
     order.sort(memories)
     for start in range(0, len(memories), _WRITTEN_AT_ONCE):
         yield memories[start : start + _WRITTEN_AT_ONCE]
@@ -168,7 +168,7 @@ def session_record(session: session_pb2.Session) -> dict[str, Any]:
         "created_at": created_at,
         "updated_at": updated_at,
         "expires_at": None,
-        "metadata": fields.plain(session.metadata),
+        "metadata": fields.to_json(session.metadata),
         "tags": [],
         "session_id": session.session_id,
         "user_id": session.subject_id or None,
@@ -179,16 +179,16 @@ def session_record(session: session_pb2.Session) -> dict[str, Any]:
     }
 
 
-async def update_session(api: Api, errand: Errand, session_id: str, update: Mapping[str, Any]) -> None:
+async def update_session(api: GatewayApi, errand: RequestContext, session_id: str, update: Mapping[str, Any]) -> None:
     """Merge metadata into that of a session. Raises Rejected when there is no session, or nothing to merge."""
     session = await session_of(api, errand, session_id)
     if session is None:
         text = "There is no memory and no session of this id"
-        raise Rejected(MEMORY_NOT_FOUND, text)
+        raise RequestError(MEMORY_NOT_FOUND, text)
     metadata = fields.mapping(update.get("metadata"), "metadata")
     if update.get("metadata") is None:
         text = "This is the id of a session, of which metadata alone can be updated"
-        raise Rejected(VALIDATION_ERROR, text)
+        raise RequestError(VALIDATION_ERROR, text)
     new = fields.struct(metadata, "metadata")
     for attempt in range(1, _ATTEMPTS + 1):
         for key, value in new.fields.items():
@@ -208,7 +208,7 @@ async def update_session(api: Api, errand: Errand, session_id: str, update: Mapp
             return
 
 
-async def delete_session(api: Api, ask: Ask, session_id: str, *, cascade: bool) -> int:
+async def delete_session(api: GatewayApi, ask: Ask, session_id: str, *, cascade: bool) -> int:
     """Delete a session, and with `cascade` its memories and what is under them first; return how many things went.
 
     The memories go by portions, so a cascade that runs out of time goes on when it is sent again.
@@ -217,14 +217,14 @@ async def delete_session(api: Api, ask: Ask, session_id: str, *, cascade: bool) 
     if cascade:
         if await session_of(api, ask, session_id) is None:
             text = "There is no memory and no session of this id"
-            raise Rejected(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, text)
         count += await _delete_memories(api, ask, session_id)
     request = session_pb2.DeleteSessionRequest(session_id=session_id, request_id=ask.repeat)
     await api.call(api.sessions.DeleteSession, request, ask)
     return count
 
 
-async def _delete_memories(api: Api, errand: Errand, session_id: str) -> int:
+async def _delete_memories(api: GatewayApi, errand: RequestContext, session_id: str) -> int:
     count = 0
     condition = pb.MemoryFilter(session_id=session_id)
     listing = pb.ListMemoriesRequest(filter=condition, page_size=_DELETED_AT_ONCE)
@@ -233,7 +233,7 @@ async def _delete_memories(api: Api, errand: Errand, session_id: str) -> int:
         memory_ids = [memory.memory_id for memory in page.memories]
         below = await links.generations(api, errand, memory_ids) if memory_ids else []
         for generation in [*reversed(below), memory_ids]:
-            count += await forget(api, errand, generation)
+            count += await delete_memories(api, errand, generation)
         if not memory_ids:
             # A page may be empty and have a next one.
             listing.page_token = page.next_page_token
@@ -249,7 +249,7 @@ async def _delete_memories(api: Api, errand: Errand, session_id: str) -> int:
             return count
 
 
-async def forget(api: Api, errand: Errand, memory_ids: list[str]) -> int:
+async def delete_memories(api: GatewayApi, errand: RequestContext, memory_ids: list[str]) -> int:
     """Delete memories by portions, each of them all or none, so that a later call finds the earlier ones gone."""
     count = 0
     for start in range(0, len(memory_ids), _DELETED_AT_ONCE):

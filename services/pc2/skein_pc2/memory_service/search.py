@@ -15,7 +15,7 @@ from skein_pc2.protocol import fields
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
 
@@ -35,11 +35,11 @@ _BY_IMPORTANCE, _NEWEST = "importance desc", "create_time desc"
 _SORTED, _SORTING_CALLS = 200, 10
 
 
-async def by_words(api: Api, ask: Ask) -> Message:
+async def by_words(api: GatewayApi, ask: Ask) -> Message:
     """Find memories by their words, the most important first; without words those of a type, or of a status."""
     limit = _count(ask, "limit", _DEFAULT_LIMIT, _HIGHEST_LIMIT)
     text = fields.text(ask.said, "query")
-    scope = await search_filters.scope_of(api, ask)
+    scope = await search_filters.parse_scope(api, ask)
     if not text.strip() and not (scope.has_type() or scope.is_narrow):
         raise fields.invalid("query", "is needed, or a memory_type or parent_id")
     if not text.strip() or (statuses := matching.statuses(text)):
@@ -67,12 +67,12 @@ async def by_words(api: Api, ask: Ask) -> Message:
     return await _answer(api, ask, scope, [(memory, score) for _, memory, score in ranked], limit)
 
 
-async def by_meaning(api: Api, ask: Ask) -> Message:
+async def by_meaning(api: GatewayApi, ask: Ask) -> Message:
     """Find the memories that are nearest in meaning; none when nothing of the tenant is about the query."""
     k = _count(ask, "k", _count(ask, "limit", _DEFAULT_K, _HIGHEST_K), _HIGHEST_K)
-    text = fields.needed(ask.said, "query")
+    text = fields.required_text(ask.said, "query")
     query = matching.Query.of(text)
-    scope = await search_filters.scope_of(api, ask)
+    scope = await search_filters.parse_scope(api, ask)
     limit = min(_HIGHEST_K, k + _SPARE_HITS)
     near, worded = await asyncio.gather(
         _recall(api, ask, text, scope, limit, recall_pb2.SEARCH_MODE_SEMANTIC),
@@ -98,7 +98,7 @@ async def by_meaning(api: Api, ask: Ask) -> Message:
 
 
 async def _recall(
-    api: Api, ask: Ask, text: str, scope: search_filters.Scope, limit: int, mode: recall_pb2.SearchMode
+    api: GatewayApi, ask: Ask, text: str, scope: search_filters.SearchScope, limit: int, mode: recall_pb2.SearchMode
 ) -> list[recall_pb2.Hit]:
     async def hits_of(condition: pb.MemoryFilter) -> recall_pb2.RecallResponse:
         request = recall_pb2.RecallRequest(
@@ -114,7 +114,9 @@ async def _recall(
     return [hit for answer in answers for hit in answer.hits]
 
 
-async def _holding(api: Api, ask: Ask, text: str, scope: search_filters.Scope, limit: int) -> list[pb.Memory]:
+async def _holding(
+    api: GatewayApi, ask: Ask, text: str, scope: search_filters.SearchScope, limit: int
+) -> list[pb.Memory]:
     """List memories that hold a query as it stands, also inside of a word, or have it for a tag or a topic.
 
     Of those that hold it inside of a word the most important ones of the tenant are looked at, as far as one call goes.
@@ -137,7 +139,9 @@ async def _holding(api: Api, ask: Ask, text: str, scope: search_filters.Scope, l
     return [memory for memories, _ in await asyncio.gather(*newest, *scans) for memory in memories]
 
 
-async def _important(api: Api, ask: Ask, filters: Sequence[pb.MemoryFilter], most: int) -> tuple[list[pb.Memory], bool]:
+async def _important(
+    api: GatewayApi, ask: Ask, filters: Sequence[pb.MemoryFilter], most: int
+) -> tuple[list[pb.Memory], bool]:
     """List memories that pass one of some filters, the most important first, of equal ones the newest.
 
     Return them, and whether there may be more.
@@ -160,9 +164,9 @@ async def _important(api: Api, ask: Ask, filters: Sequence[pb.MemoryFilter], mos
 
 
 async def _answer(
-    api: Api,
+    api: GatewayApi,
     ask: Ask,
-    scope: search_filters.Scope,
+    scope: search_filters.SearchScope,
     ranked: Sequence[tuple[pb.Memory, float | None]],
     limit: int,
     *,
@@ -172,8 +176,8 @@ async def _answer(
     scores = {memory.memory_id: score for memory, score in ranked}
     # Of a session's memories those drop out that are children of others.
     spare = _SPARE_HITS if scope.session_id else 0
-    shown = links.fitting([memory for memory, _ in ranked], limit + spare)
-    near = await links.around(api, ask, [memory.memory_id for memory in shown])
+    shown = links.fit_reply([memory for memory, _ in ranked], limit + spare)
+    near = await links.read_neighborhood(api, ask, [memory.memory_id for memory in shown])
     written: list[dict[str, Any]] = []
     for memory in shown:
         # What recall returns is without the counts of use.
@@ -182,7 +186,7 @@ async def _answer(
         if scope.holds(record):
             written.append(record if score is None else {**record, "score": round(score, 6)})
     is_more = more or scope.is_cut or len(shown) < len(ranked) or len(written) > limit
-    return links.listed(written[:limit], "results", more=is_more)
+    return links.list_reply(written[:limit], "results", more=is_more)
 
 
 def _rank_of_words(query: matching.Query, memory: pb.Memory, score: float) -> tuple[float, ...] | None:
@@ -206,4 +210,4 @@ def _likeness_of_meaning(query: matching.Query, hit: recall_pb2.Hit) -> tuple[bo
 
 
 def _count(ask: Ask, name: str, default: int, most: int) -> int:
-    return min(most, fields.whole(ask.said.get(name), name, default=default, least=1))
+    return min(most, fields.integer(ask.said.get(name), name, default=default, least=1))

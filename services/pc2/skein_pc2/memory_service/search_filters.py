@@ -14,7 +14,7 @@ from skein_pc2.protocol import fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
 
 # Fields of a search that keep it to a part of the tenant, each with its other names.
@@ -40,7 +40,7 @@ _MOST_VALUES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
+class SearchScope:
     """The part of a tenant that a search is kept to."""
 
     # A memory passes when it passes one of them; none: there is nothing to search.
@@ -71,7 +71,7 @@ class Scope:
         return bool(self.filters and self.filters[0].types)
 
 
-async def scope_of(api: Api, ask: Ask) -> Scope:
+async def parse_scope(api: GatewayApi, ask: Ask) -> SearchScope:
     """Read what a search keeps to. Raises Rejected when the parent is not there or a filter cannot be read."""
     values = _values(ask.said)
     condition = pb.MemoryFilter()
@@ -80,7 +80,7 @@ async def scope_of(api: Api, ask: Ask) -> Scope:
         wheres += _read(name, value, condition)
     session_id, child_ids, is_cut = "", None, False
     if "parent_id" in values:
-        parent_id = fields.needed(values, "parent_id")
+        parent_id = fields.required_text(values, "parent_id")
         parent = await parents.parent_of(api, ask, parent_id)
         if parent.session is None:
             memories, is_cut = await links.children(api, ask, parent_id)
@@ -101,7 +101,7 @@ async def scope_of(api: Api, ask: Ask) -> Scope:
             portion.where = _all_of([*wheres, f"memory_id IN ({ids})"])
             filters.append(portion)
     is_narrow = bool({"parent_id", "session_id"} & values.keys())
-    return Scope(filters=tuple(filters), session_id=session_id, is_narrow=is_narrow, is_cut=is_cut)
+    return SearchScope(filters=tuple(filters), session_id=session_id, is_narrow=is_narrow, is_cut=is_cut)
 
 
 def equals(path: str, values: list[Any]) -> str:
@@ -130,10 +130,10 @@ def _read(name: str, value: Any, into: pb.MemoryFilter) -> list[str]:
     """Read one restriction; return the conditions in words that it makes."""
     match name:
         case "session_id":
-            into.session_id = fields.needed({name: value}, name)
+            into.session_id = fields.required_text({name: value}, name)
         case "user_id":
             # The metadata's user_id is the subject as well.
-            into.subject_id = fields.needed({name: value}, name)
+            into.subject_id = fields.required_text({name: value}, name)
         case "memory_type":
             items = value if isinstance(value, list) else [value]
             into.types.extend(records.memory_type(item) for item in items)
@@ -154,7 +154,7 @@ def _about(key: str, value: Any) -> str:
     """Write a condition on a name of the metadata."""
     if not key:
         raise fields.invalid("filters", "names a field of the metadata by an empty text")
-    fields.must_be_text(key, "filters")
+    fields.require_text(key, "filters")
     values = value if isinstance(value, list) else [value]
     if not values or len(values) > _MOST_VALUES or not all(isinstance(one, str | int | float) for one in values):
         raise fields.invalid(
@@ -162,7 +162,7 @@ def _about(key: str, value: Any) -> str:
         )
     for one in values:
         if isinstance(one, str):
-            fields.must_be_text(one, f"filters.{key[:100]}")
+            fields.require_text(one, f"filters.{key[:100]}")
     return equals(f"metadata.{json.dumps(key)}", values)
 
 

@@ -14,19 +14,19 @@ from skein.memory.v1 import scores_pb2
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links as relations
 from skein_pc2.memory_service import parents, search
-from skein_pc2.memory_service.access_counts import UseCounts
+from skein_pc2.memory_service.access_counts import AccessCounts
 from skein_pc2.memory_service.batches import Batches
 from skein_pc2.memory_service.groups import Groups
 from skein_pc2.memory_service.lifecycle import Lifecycle
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.actions import Verbs
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, Rejected
+from skein_pc2.protocol.actions import ActionPort
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RequestError
 from skein_pc2.sessions.session_agent import create_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
     from skein_pc2.protocol.health import Health
@@ -40,10 +40,10 @@ _RELATED_FIELDS = ("memory_id", "content", "memory_type", "memory_tier", "import
 _DIRECTIONS = {pb.LINK_DIRECTION_OUTGOING: "outgoing", pb.LINK_DIRECTION_INCOMING: "incoming"}
 
 
-class MemoryService(Verbs):
+class MemoryService(ActionPort):
     """Answers the actions of port 7140."""
 
-    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
         groups, batches, lifecycle = Groups(api), Batches(api), Lifecycle(api)
         actions = {
             "add_memory": self._add,
@@ -72,11 +72,11 @@ class MemoryService(Verbs):
         }
         super().__init__(health, actions, at_once=at_once)
         self._api = api
-        self._uses = UseCounts()
+        self._uses = AccessCounts()
 
     async def _add(self, ask: Ask) -> Message:
         """Store a memory; a message that is sent again with its request id finds the one that it stored before."""
-        memory = records.draft(ask.said, f"mem-{ask.made_id()}")
+        memory = records.parse_draft(ask.said, f"mem-{ask.made_id()}")
         parent_id = fields.text(ask.said, "parent_id")
         parent = await parents.parent_of(self._api, ask, parent_id) if parent_id else None
         if parent is not None and parent.session is not None:
@@ -89,7 +89,7 @@ class MemoryService(Verbs):
 
     async def _get(self, ask: Ask) -> Message:
         """Read a memory, or a session in the form of one; the answer counts this use already."""
-        memory_id = fields.needed(ask.said, "memory_id")
+        memory_id = fields.required_text(ask.said, "memory_id")
         try:
             memory = await self._found(memory_id, ask)
         except aio.AioRpcError as error:
@@ -99,7 +99,7 @@ class MemoryService(Verbs):
             if session is None:
                 raise
             return {"memory": parents.session_record(session)}
-        record = (await relations.written(self._api, ask, [memory]))[0]
+        record = (await relations.to_records(self._api, ask, [memory]))[0]
         record["access_count"] = self._uses.count(memory.memory_id, memory.access_count)
         record["last_accessed_at"] = datetime.now(UTC).timestamp()
         return {"memory": record}
@@ -109,10 +109,10 @@ class MemoryService(Verbs):
 
     async def _relate(self, ask: Ask) -> Message:
         """Relate two memories; related already, they are so as strongly as is said now."""
-        relation, label = records.relation(fields.needed(ask.said, "relationship_type"))
+        relation, label = records.relation(fields.required_text(ask.said, "relationship_type"))
         link = pb.Link(
-            from_memory_id=fields.needed(ask.said, "source_id"),
-            to_memory_id=fields.needed(ask.said, "target_id"),
+            from_memory_id=fields.required_text(ask.said, "source_id"),
+            to_memory_id=fields.required_text(ask.said, "target_id"),
             relation=relation,
             label=label,
             weight=records.number(ask.said.get("strength"), "strength", default=1.0, least=0, most=1),
@@ -122,7 +122,7 @@ class MemoryService(Verbs):
         return {"relationship_id": stored.link_id}
 
     async def _related(self, ask: Ask) -> Message:
-        memory_id, limit = fields.needed(ask.said, "memory_id"), _limit(ask)
+        memory_id, limit = fields.required_text(ask.said, "memory_id"), _limit(ask)
         wanted = fields.text(ask.said, "relationship_type")
         relation, label = records.relation(wanted) if wanted else ("", "")
         found: list[tuple[str, pb.Link, str]] = []
@@ -142,7 +142,7 @@ class MemoryService(Verbs):
             found = [one for one in found if one[1].label == label]
         found, is_more = found[:limit], is_more or len(found) > limit
         memories = await relations.read(self._api, ask, list(dict.fromkeys(other for other, _, _ in found)))
-        written = await relations.written(self._api, ask, memories)
+        written = await relations.to_records(self._api, ask, memories)
         by_id = {memory.memory_id: record for memory, record in zip(memories, written, strict=True)}
         related = [
             {
@@ -168,7 +168,7 @@ class MemoryService(Verbs):
             if other in by_id
         ]
         is_more |= len(related) < len(found)
-        return {**relations.listed(related, more=is_more), "related_memories": outgoing}
+        return {**relations.list_reply(related, more=is_more), "related_memories": outgoing}
 
     async def _search(self, ask: Ask) -> Message:
         return await search.by_words(self._api, ask)
@@ -178,13 +178,13 @@ class MemoryService(Verbs):
 
     async def _update(self, ask: Ask) -> Message:
         """Change what the message names of a memory, or the metadata of a session."""
-        memory_id, update = fields.needed(ask.said, "memory_id"), _update_data(ask)
-        new, mask = records.change(memory_id, update, datetime.now(UTC))
+        memory_id, update = fields.required_text(ask.said, "memory_id"), _update_data(ask)
+        new, mask = records.parse_update(memory_id, update, datetime.now(UTC))
         is_moved = "parent_id" in update
         if not mask and not is_moved:
             raise fields.invalid("update_data", "names nothing that can be changed")
         parent_id = fields.text(update, "parent_id", "update_data.parent_id")
-        stored = await relations.stored(self._api, ask, memory_id)
+        stored = await relations.read_memory(self._api, ask, memory_id)
         if stored is None:
             await parents.update_session(self._api, ask, memory_id, update)
             return {"memory_id": memory_id, "message": _UPDATED}
@@ -202,18 +202,18 @@ class MemoryService(Verbs):
 
     async def _change(self, ask: Ask, stored: pb.Memory, new: pb.Memory, mask: Sequence[str], *, repeat: str) -> None:
         """Change a memory; where that depends on what it is, others may change it meanwhile."""
-        if not records.needs_stored(mask):
+        if not records.depends_on_stored(mask):
             await self._write(ask, new, mask, repeat)
             return
         for attempt in range(1, _ATTEMPTS + 1):
-            memory, names = records.onto(stored, new, mask)
+            memory, names = records.merge_into(stored, new, mask)
             try:
                 # Merged again, the same comes of it: no request id is needed.
                 await self._write(ask, memory, names, "")
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
                     raise
-                latest = await relations.stored(self._api, ask, stored.memory_id)
+                latest = await relations.read_memory(self._api, ask, stored.memory_id)
                 if latest is None:
                     raise
                 stored = latest
@@ -228,16 +228,16 @@ class MemoryService(Verbs):
 
     async def _delete(self, ask: Ask) -> Message:
         """Delete a memory or a session, with `cascade` all that is under it first, so that it can be repeated."""
-        memory_id = fields.needed(ask.said, "memory_id")
+        memory_id = fields.required_text(ask.said, "memory_id")
         cascade = ask.said.get("cascade") or False
         if not isinstance(cascade, bool):
             raise fields.invalid("cascade", "is true or false")
         count = 1
         if cascade:
-            memory = await relations.stored(self._api, ask, memory_id)
+            memory = await relations.read_memory(self._api, ask, memory_id)
             generations = await relations.descendants(self._api, ask, memory.memory_id) if memory else []
             for generation in reversed(generations):
-                count += await parents.forget(self._api, ask, generation)
+                count += await parents.delete_memories(self._api, ask, generation)
         request = pb.DeleteMemoryRequest(memory_id=memory_id, request_id=ask.repeat)
         try:
             await self._api.call(self._api.memories.DeleteMemory, request, ask)
@@ -249,13 +249,13 @@ class MemoryService(Verbs):
 
     async def _reinforce(self, ask: Ask) -> Message:
         """Multiply a memory's importance, up to 1."""
-        memory_id = fields.needed(ask.said, "memory_id")
+        memory_id = fields.required_text(ask.said, "memory_id")
         factor = records.number(
             ask.said.get("reinforcement_factor"), "reinforcement_factor", default=_DEFAULT_FACTOR, least=1, most=1000
         )
-        memory = await relations.stored(self._api, ask, memory_id)
+        memory = await relations.read_memory(self._api, ask, memory_id)
         if memory is None:
-            raise Rejected(MEMORY_NOT_FOUND, _NOT_FOUND)
+            raise RequestError(MEMORY_NOT_FOUND, _NOT_FOUND)
         delta = min(1.0, memory.importance * factor) - memory.importance
         request = scores_pb2.ReinforceRequest(
             memory_id=memory_id,
@@ -277,7 +277,7 @@ class MemoryService(Verbs):
 
 
 def _limit(ask: Ask) -> int:
-    return min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    return min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
 
 
 def _update_data(ask: Ask) -> dict[str, Any]:

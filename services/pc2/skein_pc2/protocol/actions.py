@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
-from skein_pc2.protocol.errors import STORAGE_ERROR, Rejected
-from skein_pc2.protocol.frames import Frames, Malformed, Message, repeatable
-from skein_pc2.protocol.work_queue import Errand, Turns
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
+from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
+from skein_pc2.protocol.work_queue import ConcurrencyLimit, RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ _HOLDERS = ("data", "payload")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask(Errand):
+class Ask(RequestContext):
     """One message that can be understood."""
 
     # What is asked for, and all that is said about it.
@@ -44,19 +44,19 @@ class Ask(Errand):
 Action = Callable[[Ask], Awaitable[Message]]
 
 
-class Verbs:
+class ActionPort:
     """A port whose messages are an action and its fields."""
 
     def __init__(self, health: Health, actions: Mapping[str, Action], *, at_once: int) -> None:
         """Work on so many messages at the same time; others wait for their turn, health never does."""
         self._health = health
         self._actions = actions
-        self._turns = Turns(at_once)
+        self._turns = ConcurrencyLimit(at_once)
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parsed()
-        except Malformed as malformed:
+        except MalformedMessage as malformed:
             return {"status": "error", "message": str(malformed)}
         if is_health(message):
             return self.health_document(str(message["action"]))
@@ -70,7 +70,7 @@ class Verbs:
         try:
             ask = _ask(message, deadline)
             answer = await self._turns.do(ask, lambda: known(ask), name=str(action), transient=STORAGE_ERROR)
-        except Rejected as no:
+        except RequestError as no:
             return {"status": "error", "message": told(no), **echo}
         return {"status": "success", **answer, **echo}
 
@@ -82,7 +82,7 @@ class Verbs:
         return {"status": "error", "message": text}
 
 
-def told(no: Rejected) -> str:
+def told(no: RequestError) -> str:
     """Say a refusal in one text: with the fields that are at fault."""
     violations = no.details.get("violations") or []
     unstated = [found for found in violations if found["description"] not in no.message]
@@ -107,10 +107,10 @@ def _ask(message: Message, deadline: float) -> Ask:
 
 def _repeat(message: Message) -> str:
     try:
-        return repeatable(message)
+        return repeat_key(message)
     except RecursionError:
         text = "The message is nested too deeply"
-        raise Rejected(STORAGE_ERROR, text) from None
+        raise RequestError(STORAGE_ERROR, text) from None
 
 
 def _echo(message: Message) -> Message:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from skein_pc2.protocol.frames import Frames, Malformed, Message
+from skein_pc2.protocol.frames import Frames, MalformedMessage, Message
 
 if TYPE_CHECKING:
     from skein_pc2.protocol.health import Health
@@ -36,7 +36,7 @@ class HealthPort:
         document = await self._health.current_document()
         try:
             return answer_by_type(document) if is_health_by_type(frames.parsed()) else document
-        except Malformed:
+        except MalformedMessage:
             return document
 
     def refused(self, code: str, text: str) -> Message:

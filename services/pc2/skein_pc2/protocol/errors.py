@@ -49,7 +49,7 @@ _TRANSIENT = frozenset(
 )
 
 
-class Rejected(Exception):
+class RequestError(Exception):
     """The request cannot be done; `code` is one of the protocol's."""
 
     def __init__(self, code: str, message: str, **details: Any) -> None:
@@ -73,7 +73,7 @@ def retry_seconds(error: aio.AioRpcError) -> float:
     return float(retry.retry_delay.ToTimedelta().total_seconds())
 
 
-def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
+def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
     """Say another service's refusal in the protocol's codes; `transient` is the code for services that are away."""
     status = _status(error)
     reason = reason_of(status) if status is not None else ""
@@ -85,7 +85,7 @@ def rejected(error: aio.AioRpcError, *, transient: str) -> Rejected:
         details["violations"] = violations
     # Without a reason the text is the transport's own and names addresses.
     message = error.details() if reason else "A service of the cluster does not answer; try again soon."
-    return Rejected(code, message or code, **details)
+    return RequestError(code, message or code, **details)
 
 
 def _status(error: aio.AioRpcError) -> Status | None:

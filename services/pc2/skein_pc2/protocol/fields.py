@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.struct_pb2 import Struct, Value
 
 from skein_kit.json_values import exact as exact_json
-from skein_kit.json_values.exact import JsonInvalid
-from skein_kit.json_values.number_marks import marked, number_in
+from skein_kit.json_values.exact import InvalidJson
+from skein_kit.json_values.number_marks import mark_numbers, number_in
 from skein_kit.json_values.structs import plain_number
-from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _DEEPEST = 30
 
 
-def invalid(field: str, rule: str) -> Rejected:
+def invalid(field: str, rule: str) -> RequestError:
     """Refuse a value: `rule` ends the sentence that `field` begins."""
-    return Rejected(VALIDATION_ERROR, f"{field} {rule}", field=field)
+    return RequestError(VALIDATION_ERROR, f"{field} {rule}", field=field)
 
 
 def text(values: Mapping[str, Any], name: str, field: str = "") -> str:
@@ -32,11 +32,11 @@ def text(values: Mapping[str, Any], name: str, field: str = "") -> str:
         return ""
     if not isinstance(value, str):
         raise invalid(field or name, "is a text")
-    must_be_text(value, field or name)
+    require_text(value, field or name)
     return value
 
 
-def needed(values: Mapping[str, Any], name: str, field: str = "") -> str:
+def required_text(values: Mapping[str, Any], name: str, field: str = "") -> str:
     """Read a text that must be there."""
     found = text(values, name, field)
     if not found.strip():
@@ -52,11 +52,11 @@ def texts(value: object, field: str) -> list[str]:
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise invalid(field, "is a list of texts")
     for item in items:
-        must_be_text(item, field)
+        require_text(item, field)
     return list(dict.fromkeys(item for item in items if item))
 
 
-def must_be_text(value: str, field: str) -> None:
+def require_text(value: str, field: str) -> None:
     """Refuse half of a surrogate pair, which JSON can say and protobuf cannot."""
     try:
         value.encode()
@@ -73,7 +73,7 @@ def mapping(value: object, field: str) -> dict[str, Any]:
     return value
 
 
-def whole(value: object, field: str, *, default: int, least: int, most: int | None = None) -> int:
+def integer(value: object, field: str, *, default: int, least: int, most: int | None = None) -> int:
     """Read a whole number, which is `default` when it is not there."""
     if value is None:
         return default
@@ -84,7 +84,7 @@ def whole(value: object, field: str, *, default: int, least: int, most: int | No
     return value
 
 
-def moment(value: object, field: str) -> datetime:
+def read_time(value: object, field: str) -> datetime:
     """Read a time: as ISO 8601, where no zone means UTC, or in seconds since 1970."""
     try:
         if isinstance(value, str):
@@ -107,9 +107,9 @@ def struct(value: dict[str, Any], field: str) -> Struct:
         raise invalid(field, f"is nested more than {_DEEPEST} levels deep")
     result = Struct()
     try:
-        exact_json.check_numbers(exact_json.exactly(value))
-        result.update(marked(value))
-    except JsonInvalid as no:
+        exact_json.check_numbers(exact_json.to_decimals(value))
+        result.update(mark_numbers(value))
+    except InvalidJson as no:
         raise invalid(field, str(no)) from None
     except (ValueError, OverflowError, TypeError):
         raise invalid(field, "holds something too large or not text for a JSON object") from None
@@ -125,7 +125,7 @@ def _is_deeper(value: object, than: int) -> bool:
     return False
 
 
-def plain(values: Struct) -> dict[str, Any]:
+def to_json(values: Struct) -> dict[str, Any]:
     """Write an object of any shape; a number without a fraction is a whole one, as it was when it came."""
     return {name: _plain(value) for name, value in values.fields.items()}
 
@@ -140,7 +140,7 @@ def _plain(value: Value) -> Any:
         case "bool_value":
             return value.bool_value
         case "struct_value":
-            return plain(value.struct_value)
+            return to_json(value.struct_value)
         case "list_value":
             return [_plain(item) for item in value.list_value.values]
         case _:

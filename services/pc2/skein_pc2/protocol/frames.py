@@ -24,7 +24,7 @@ _MOST_LEVELS = 400
 Message = dict[str, Any]
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """The message cannot be understood; the text says why, in words for its sender."""
 
 
@@ -52,38 +52,38 @@ class Frames:
         """Return the JSON object; raise Malformed for anything else."""
         if len(self.body) != 1:
             text = "A message is one frame"
-            raise Malformed(text)
-        return parsed(self.body[0])
+            raise MalformedMessage(text)
+        return parse_json(self.body[0])
 
     def answered(self, reply: Message) -> list[bytes]:
         """Return the frames of the answer, in the framing of the message."""
         return [*self.route, _written(reply, (", ", ": ")).encode("ascii")]
 
 
-def parsed(body: bytes) -> Message:
+def parse_json(body: bytes) -> Message:
     """Return the JSON object of a frame; raise Malformed for anything else."""
     if len(body) > MAX_MESSAGE_BYTES:
         text = f"The message is larger than {MAX_MESSAGE_BYTES} bytes"
-        raise Malformed(text)
+        raise MalformedMessage(text)
     try:
         message = _MESSAGES.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
         text = "The message is not UTF-8"
-        raise Malformed(text) from None
+        raise MalformedMessage(text) from None
     except RecursionError:
         text = "The message is nested too deeply"
-        raise Malformed(text) from None
+        raise MalformedMessage(text) from None
     except ValueError:
         text = "Invalid JSON in message"
-        raise Malformed(text) from None
+        raise MalformedMessage(text) from None
     if not isinstance(message, dict):
         text = "The message is not a JSON object"
-        raise Malformed(text)
+        raise MalformedMessage(text)
     _must_be_bounded(message)
     return message
 
 
-def repeatable(message: Message) -> str:
+def repeat_key(message: Message) -> str:
     """Return what a message that is sent again has in common with the first; empty when its sender gave it no id.
 
     It is made of all that the message says but its time, because the ids of the protocol have eight digits, which come
@@ -119,7 +119,7 @@ def _finite(text: str) -> float:
 
 
 def _written(message: Message, separators: tuple[str, str], *, sort_keys: bool = False) -> str:
-    said = exact.exactly(message)
+    said = exact.to_decimals(message)
     return exact.dumps(said, ensure_ascii=True, separators=separators, sort_keys=sort_keys)
 
 
@@ -135,10 +135,10 @@ def _must_be_bounded(message: Message) -> None:
         count += sum(len(one) for one in row)
         if levels > _MOST_LEVELS:
             text = "The message is nested too deeply"
-            raise Malformed(text)
+            raise MalformedMessage(text)
         if count > MAX_VALUES:
             text = f"The message holds more than {MAX_VALUES} values"
-            raise Malformed(text)
+            raise MalformedMessage(text)
         row = [
             inner
             for one in row

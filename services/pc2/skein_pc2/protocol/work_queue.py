@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from grpc import aio
 
 from skein_kit.telemetry import logs
-from skein_pc2.protocol.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, Rejected, rejected
+from skein_pc2.protocol.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, RequestError, to_request_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ log = logs.get("pc2")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Errand:
+class RequestContext:
     """For whom the calls are made that answer one message, and until when."""
 
     # What its sender calls the message; logs of all services carry it.
@@ -35,7 +35,7 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class ConcurrencyLimit:
     """Lets so many messages of a port be worked on at the same time; others wait for their turn."""
 
     at_once: int
@@ -45,7 +45,12 @@ class Turns:
         object.__setattr__(self, "_free", asyncio.Semaphore(self.at_once))
 
     async def do(
-        self, errand: Errand, action: Callable[[], Awaitable[Result]], *, name: str, transient: str = STORAGE_ERROR
+        self,
+        errand: RequestContext,
+        action: Callable[[], Awaitable[Result]],
+        *,
+        name: str,
+        transient: str = STORAGE_ERROR,
     ) -> Result:
         """Do it before the deadline. Raises Rejected, and nothing else.
 
@@ -57,22 +62,22 @@ class Turns:
                 working = True
                 return await action()
         except aio.AioRpcError as error:
-            raise rejected(error, transient=transient) from None
+            raise to_request_error(error, transient=transient) from None
         except TimeoutError:
             if working:
                 text = "Skein did not answer in time; try again soon"
-                raise Rejected(transient, text) from None
+                raise RequestError(transient, text) from None
             text = "Too many requests are waiting; try again soon"
-            raise Rejected(RATE_LIMIT_EXCEEDED, text) from None
-        except Rejected:
+            raise RequestError(RATE_LIMIT_EXCEEDED, text) from None
+        except RequestError:
             raise
         except Exception:
             log.exception("fault", action=name, request_id=errand.request_id)
             text = "Skein failed; the request id finds the reason in the logs"
-            raise Rejected(INTERNAL_ERROR, text) from None
+            raise RequestError(INTERNAL_ERROR, text) from None
 
 
-class Lines:
+class KeyedLock:
     """Lets one at a time through by each name, in the order in which they came."""
 
     def __init__(self) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
-from skein_pc2.protocol.frames import Frames, Malformed, Message, timestamp
-from skein_pc2.protocol.work_queue import Turns
+from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
+from skein_pc2.protocol.work_queue import ConcurrencyLimit
 from skein_pc2.reasoning.actions import coordination
 from skein_pc2.reasoning.actions.digital_twins import Twins
 from skein_pc2.reasoning.actions.error_patterns import Patterns
 from skein_pc2.reasoning.actions.interactions import Interactions
-from skein_pc2.reasoning.actions.memories import Remembering
-from skein_pc2.reasoning.actions.personal_data import Personal
+from skein_pc2.reasoning.actions.memories import MemoryActions
+from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
 from skein_pc2.reasoning.commands import commands
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import answer as talk
 from skein_pc2.reasoning.records import values
-from skein_pc2.reasoning.records.memory_keeper import Keeper
+from skein_pc2.reasoning.records.memory_keeper import MemoryStore
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
     from skein_pc2.reasoning.actions.health import ReasoningHealth
     from skein_pc2.reasoning.records.answer import Action
@@ -29,16 +29,18 @@ _ADD_MEMORY = "add_memory"
 _HEALTH_CHECK = "HEALTH_CHECK"
 
 
-class Reasoning:
+class ReasoningPort:
     """Answers §1, §2 and §3 of the protocol, and what the interpreter asks of its users."""
 
-    def __init__(self, api: Api, health: ReasoningHealth, background: BackgroundUpdates, *, at_once: int) -> None:
+    def __init__(
+        self, api: GatewayApi, health: ReasoningHealth, background: BackgroundUpdates, *, at_once: int
+    ) -> None:
         """Work on so many messages at the same time; others wait for their turn, health never does."""
         self._health = health
-        self._talk = talk.Talk(api, Turns(at_once))
-        keeper = Keeper(api)
+        self._talk = talk.RequestRunner(api, ConcurrencyLimit(at_once))
+        keeper = MemoryStore(api)
         twins = Twins(api)
-        personal = Personal(api, twins)
+        personal = PersonalDataActions(api, twins)
         self._jarvis = jarvis.Memories(api).actions
         self._commands = commands.Commands(api, keeper).actions
         self._coordinate: Action = coordination.Coordination(keeper).coordinate
@@ -49,14 +51,14 @@ class Reasoning:
             **twins.actions,
             **personal.actions,
             # Its add_memory has `content`, that of Jarvis has `memory`.
-            **Remembering(api, keeper, background).actions,
+            **MemoryActions(api, keeper, background).actions,
         }
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parsed()
-        except Malformed as malformed:
-            reply = _unread(frames, str(malformed))
+        except MalformedMessage as malformed:
+            reply = _malformed_error(frames, str(malformed))
         else:
             reply = await self._answer(message, deadline)
         self._health.record_request(is_refused=str(reply["status"]).lower() == "error")
@@ -76,7 +78,7 @@ class Reasoning:
             return answer_by_type(await self._health.current_document())
         if coordination.KEY in message:
             return await self._talk.answer(
-                message, self._coordinate, _uncoordinated, name=coordination.KEY, deadline=deadline
+                message, self._coordinate, _coordination_error, name=coordination.KEY, deadline=deadline
             )
         return talk.lower_case(talk.UNKNOWN_ACTION)
 
@@ -94,7 +96,7 @@ class Reasoning:
             return await self._checked()
         action = self._commands.get(name) if isinstance(name, str) else None
         if action is None:
-            return commands.upper_case(f"Unknown command: {values.shown(name)}")
+            return commands.upper_case(f"Unknown command: {values.truncate_name(name)}")
         return await self._talk.answer(message, action, commands.upper_case, name=str(name), deadline=deadline)
 
     async def _checked(self) -> Message:
@@ -110,11 +112,11 @@ class Reasoning:
         }
 
 
-def _uncoordinated(text: str) -> Message:
+def _coordination_error(text: str) -> Message:
     return {**talk.lower_case(text), "result": talk.lower_case(text)}
 
 
-def _unread(frames: Frames, text: str) -> Message:
+def _malformed_error(frames: Frames, text: str) -> Message:
     """Refuse what cannot be read: as §2 does where its key can be seen in what came."""
     body = b"".join(frames.body)
     if b'"command"' in body and b'"action"' not in body:

@@ -15,15 +15,15 @@ from skein.session.v1 import states_pb2
 from skein_kit.telemetry import logs
 from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.actions import Verbs
-from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected, reason_of_call
+from skein_pc2.protocol.actions import ActionPort
+from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError, reason_of_call
 from skein_pc2.protocol.frames import local_timestamp, timestamp
-from skein_pc2.protocol.work_queue import Errand, Lines
+from skein_pc2.protocol.work_queue import KeyedLock, RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Action, Ask
     from skein_pc2.protocol.frames import Message
     from skein_pc2.protocol.health import Health
@@ -65,10 +65,10 @@ _LOOK_SECONDS = 2.0
 log = logs.get("pc2")
 
 
-class SessionAgent(Verbs):
+class SessionAgent(ActionPort):
     """Answers the actions of port 5574."""
 
-    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
         actions = {
             "create_session": self._in_line(self._create),
             "add_interaction": self._in_line(self._add),
@@ -80,7 +80,7 @@ class SessionAgent(Verbs):
         super().__init__(health, actions, at_once=at_once)
         self._api = api
         self._agent = health.agent
-        self._lines = Lines()
+        self._lines = KeyedLock()
 
     def health_document(self, action: str) -> Message:
         """Return the health document; asked for its health, the later agent answered with the status of its actions."""
@@ -106,9 +106,9 @@ class SessionAgent(Verbs):
         return {"session_id": session_id, "message": "Session created"}
 
     async def _add(self, ask: Ask) -> Message:
-        session_id = fields.needed(ask.said, "session_id")
-        role = fields.needed(ask.said, "role")
-        content = fields.needed(ask.said, "content")
+        session_id = fields.required_text(ask.said, "session_id")
+        role = fields.required_text(ask.said, "role")
+        content = fields.required_text(ask.said, "content")
         metadata = dict(fields.mapping(ask.said.get("metadata"), "metadata"))
         known = _ROLES.get(role.strip().lower())
         if known is None or _NAMES[known] != role:
@@ -119,18 +119,18 @@ class SessionAgent(Verbs):
             content=content,
             metadata=fields.struct(metadata, "metadata") if metadata else None,
         )
-        (stored,) = await named_sessions.appended(
+        (stored,) = await named_sessions.append_messages(
             self._api, ask, session_id, [message], opens=pb.Session(subject_id=DEFAULT_USER), request_id=ask.repeat
         )
         return {"session_id": session_id, "interaction_id": stored.message_id, "message": "Interaction added"}
 
     async def _context(self, ask: Ask) -> Message:
         """Return the newest turns, as many as `limit` says and as fit `max_tokens`, oldest first."""
-        session_id = fields.needed(ask.said, "session_id")
-        limit = fields.whole(ask.said.get("limit"), "limit", default=_MOST_TURNS, least=0)
+        session_id = fields.required_text(ask.said, "session_id")
+        limit = fields.integer(ask.said.get("limit"), "limit", default=_MOST_TURNS, least=0)
         # With a limit alone the turns are counted, and their tokens are not.
         most_tokens = _DEFAULT_TOKENS if ask.said.get("limit") is None else _MOST_TOKENS
-        tokens = fields.whole(ask.said.get("max_tokens"), "max_tokens", default=most_tokens, least=0)
+        tokens = fields.integer(ask.said.get("max_tokens"), "max_tokens", default=most_tokens, least=0)
         left = min(tokens, _MOST_TOKENS) * _TOKEN_CHARACTERS
         most_turns = min(limit, _MOST_TURNS)
         request = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True, show_stored=True)
@@ -154,8 +154,8 @@ class SessionAgent(Verbs):
         query = fields.text(ask.said, "query")
         if not query.strip():
             text = "Missing query"
-            raise Rejected(VALIDATION_ERROR, text)
-        limit = min(_HIGHEST_LIMIT, fields.whole(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+            raise RequestError(VALIDATION_ERROR, text)
+        limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
         session_id, user_id = fields.text(ask.said, "session_id"), fields.text(ask.said, "user_id")
         session_ids = await self._sessions_of(user_id, ask) if user_id else [session_id]
         if session_id:
@@ -190,7 +190,7 @@ class SessionAgent(Verbs):
 
     async def _clear(self, ask: Ask) -> Message:
         """Remove what was said in a session, for good, as the agent did; the session stays."""
-        session_id = fields.needed(ask.said, "session_id")
+        session_id = fields.required_text(ask.said, "session_id")
         request = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGED_AT_ONCE, show_stored=True)
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, request, ask)
@@ -200,13 +200,13 @@ class SessionAgent(Verbs):
             await self._api.call(self._api.sessions.PurgeMessages, purge, ask)
 
     async def _delete(self, ask: Ask) -> Message:
-        session_id = fields.needed(ask.said, "session_id")
+        session_id = fields.required_text(ask.said, "session_id")
         request = pb.DeleteSessionRequest(session_id=session_id, request_id=ask.repeat)
         await self._api.call(self._api.sessions.DeleteSession, request, ask)
         return {"session_id": session_id, "message": "Session deleted"}
 
 
-async def create_session(api: Api, ask: Ask) -> str:
+async def create_session(api: GatewayApi, ask: Ask) -> str:
     """Open a session under the id that its assistant chose, or under one of ours; return the id."""
     session_id = fields.text(ask.said, "session_id") or str(ask.made_id())
     metadata = fields.mapping(ask.said.get("metadata"), "metadata")
@@ -216,7 +216,7 @@ async def create_session(api: Api, ask: Ask) -> str:
         agent_id=fields.text(ask.said, "created_by"),
         metadata=fields.struct(metadata, "metadata") if metadata else None,
     )
-    if await named_sessions.opened(api, ask, session_id, opens) is None:
+    if await named_sessions.open_session(api, ask, session_id, opens) is None:
         # It is there, or it was.
         try:
             await api.call(api.sessions.GetSession, pb.GetSessionRequest(session_id=session_id), ask)
@@ -224,14 +224,14 @@ async def create_session(api: Api, ask: Ask) -> str:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
             text = "A session of this id was deleted; choose another session_id"
-            raise Rejected(SESSION_NOT_FOUND, text) from None
+            raise RequestError(SESSION_NOT_FOUND, text) from None
     return session_id
 
 
-class Pulse:
+class HeartbeatPublisher:
     """Publishes again and again that the agent is alive, and how many sessions are active."""
 
-    def __init__(self, api: Api, publishers: Sequence[Publisher], *, seconds: float) -> None:
+    def __init__(self, api: GatewayApi, publishers: Sequence[Publisher], *, seconds: float) -> None:
         self._api = api
         self._publishers = publishers
         self._seconds = seconds
@@ -263,14 +263,14 @@ class Pulse:
         loop = asyncio.get_running_loop()
         if self._active is not None and loop.time() < self._count_again:
             return
-        errand = Errand(request_id="", deadline=loop.time() + _LOOK_SECONDS)
+        errand = RequestContext(request_id="", deadline=loop.time() + _LOOK_SECONDS)
         try:
             self._active = await self._counted(errand)
             self._count_again = loop.time() + min(2 * self._seconds, _LONGEST_COUNT_SECONDS)
-        except (Rejected, aio.AioRpcError):
+        except (RequestError, aio.AioRpcError):
             self._active = None
 
-    async def _counted(self, errand: Errand) -> int:
+    async def _counted(self, errand: RequestContext) -> int:
         request = pb.ListSessionsRequest(state=pb.SESSION_STATE_ACTIVE, page_size=_COUNTED_PAGE)
         counted: set[str] = set()
         for _ in range(_COUNTED_PAGES):
@@ -294,7 +294,7 @@ def _turn(message: pb.Message) -> dict[str, Any]:
 def _result(hit: pb.MessageHit) -> dict[str, Any]:
     """Write what a search found as the memory that the later agent kept it as."""
     turn = _turn(hit.message)
-    metadata = {name: value for name, value in fields.plain(hit.message.metadata).items() if name != _ROLE_KEY}
+    metadata = {name: value for name, value in fields.to_json(hit.message.metadata).items() if name != _ROLE_KEY}
     place = {"role": turn["role"], "session_id": hit.message.session_id, "timestamp": turn["timestamp"]}
     return {
         "memory_id": hit.message.message_id,

@@ -14,10 +14,10 @@ import zmq.asyncio
 import zmq.auth
 from zmq.utils import z85
 
-from skein_kit.background import alongside
+from skein_kit.background import background_tasks
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
-from skein_pc2.gateway_api.named_sessions import Known
+from skein_pc2.gateway_api.named_sessions import RecentNames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ log = logs.get("pc2")
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class CurveCertificates:
     """Who the ports are, and where it is written whom they admit."""
 
     folder: Path
@@ -42,7 +42,7 @@ class Certificates:
     secret_key: bytes = field(repr=False)
 
     @classmethod
-    def read(cls, folder: Path | None) -> Certificates:
+    def read(cls, folder: Path | None) -> CurveCertificates:
         """Read the certificate of the ports. Raises SettingInvalid, which says what is missing."""
         if folder is None:
             message = (
@@ -81,18 +81,18 @@ class Certificates:
         return any(_public_key(path) == public_key for path in self.folder.glob(f"*{_PUBLIC}") if path.stem != SERVER)
 
 
-class _Admission:
+class _ZapHandler:
     """Answers libzmq, which asks at each handshake: the ZeroMQ Authentication Protocol, https://rfc.zeromq.org/spec/27.
 
     pyzmq's own authenticator for asyncio can miss a question where clients that are refused keep trying, and answers
     none from then on.
     """
 
-    def __init__(self, socket: zmq.asyncio.Socket, certificates: Certificates) -> None:
+    def __init__(self, socket: zmq.asyncio.Socket, certificates: CurveCertificates) -> None:
         self._socket = socket
         self._certificates = certificates
         # A client that is refused tries again for ever, and is worth one line.
-        self._refused = Known(_MOST_REFUSED)
+        self._refused = RecentNames(_MOST_REFUSED)
 
     async def answer(self) -> None:
         """Answer until cancelled."""
@@ -129,7 +129,7 @@ class _Admission:
 
 
 @asynccontextmanager
-async def admitting(context: zmq.asyncio.Context, certificates: Certificates | None) -> AsyncIterator[None]:
+async def run_zap_handler(context: zmq.asyncio.Context, certificates: CurveCertificates | None) -> AsyncIterator[None]:
     """Admit the clients of the folder to the sockets of a context, until the block ends; all of them without one."""
     if certificates is None:
         yield
@@ -138,18 +138,18 @@ async def admitting(context: zmq.asyncio.Context, certificates: Certificates | N
     try:
         socket.setsockopt(zmq.LINGER, 0)
         socket.bind(_QUESTIONS)
-        async with alongside(**{"pc2 admission": _Admission(socket, certificates).answer}):
+        async with background_tasks(**{"pc2 admission": _ZapHandler(socket, certificates).answer}):
             yield
     finally:
         socket.close()
 
 
-def files(folder: Path, name: str) -> list[Path]:
+def certificate_files(folder: Path, name: str) -> list[Path]:
     """Return the files that there are of a certificate."""
     return [path for end in (_SECRET, _PUBLIC) if (path := folder / f"{name}{end}").exists()]
 
 
-def made(folder: Path, name: str) -> Path:
+def create_certificate(folder: Path, name: str) -> Path:
     """Make a certificate that only its owner can read; return the file of the secret. Raises FileExistsError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret = folder / f"{name}{_SECRET}"

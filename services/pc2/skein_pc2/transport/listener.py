@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.host import open_files
 from skein_kit.telemetry import logs
-from skein_pc2.gateway_api.named_sessions import Known
+from skein_pc2.gateway_api.named_sessions import RecentNames
 from skein_pc2.transport import zmtp
 from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortInUse
 from skein_pc2.transport.unix_sockets import socket_folder
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skein_pc2.transport.publisher import Publisher, PublisherConnection
-    from skein_pc2.transport.router import Door, Router, RouterConnection
+    from skein_pc2.transport.router import PortConfig, Router, RouterConnection
 
 # Connections of a port, subscribers and others, and those from one address.
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200
@@ -59,7 +59,7 @@ class Listener:
 
     def __init__(
         self,
-        door: Door,
+        door: PortConfig,
         *,
         router: Router | None = None,
         publisher: Publisher | None = None,
@@ -74,7 +74,7 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
         # Those whose peer has not said yet what it is.
         self._greeting: set[asyncio.Task[None]] = set()
-        self._refused = Known(_MOST_REFUSED)
+        self._refused = RecentNames(_MOST_REFUSED)
         self._names = itertools.count()
         self._folder = ""
         self._server: asyncio.Server | None = None
@@ -129,7 +129,7 @@ class Listener:
         self._of_all_ports.count += 1
         try:
             if self._admits(address) and self._has_room(address):
-                _notice_who_is_gone(writer)
+                _enable_keepalive(writer)
                 await self._serve(reader, writer, task)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.NotZmtp):
             # The peer is gone, or it is none of the protocol's.
@@ -167,7 +167,7 @@ class Listener:
         if self._router is not None and self._publisher is not None:
             self._greeting.add(task)
             try:
-                opening, kind = await _greet(reader, writer)
+                opening, kind = await _read_greeting(reader, writer)
             finally:
                 self._greeting.discard(task)
         path = str(Path(self._folder) / str(next(self._names)))
@@ -199,8 +199,8 @@ class Listener:
             if opening:
                 inner_writer.write(opening)
                 await inner_reader.readexactly(zmtp.GREETING_BYTES)
-            inward = asyncio.create_task(_hand_in(reader, inner_writer))
-            outward = asyncio.create_task(_hand_out(inner_reader, writer, connection))
+            inward = asyncio.create_task(_forward_input(reader, inner_writer))
+            outward = asyncio.create_task(_forward_output(inner_reader, writer, connection))
             stopping = asyncio.create_task(_wait(self._is_stopping))
             tasks += (inward, outward, stopping)
             serving = [connection.serving] if connection.serving is not None else []
@@ -223,8 +223,8 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(
-    door: Door,
+async def listen(
+    door: PortConfig,
     *,
     router: Router | None = None,
     publisher: Publisher | None = None,
@@ -236,7 +236,7 @@ async def listening(
         yield listener
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
+async def _read_greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
     """Return what a peer says first, and its type of socket. Raises TimeoutError, NotZmtp and IncompleteReadError."""
     async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
         writer.write(zmtp.GREETING)
@@ -249,7 +249,7 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _hand_in(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWriter) -> None:
+async def _forward_input(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWriter) -> None:
     """Hand on what a peer sends, no faster than it is taken, until the peer is gone."""
     with suppress(OSError):
         while data := await reader.read(_PORTION):
@@ -257,7 +257,7 @@ async def _hand_in(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWri
             await inner_writer.drain()
 
 
-async def _hand_out(
+async def _forward_output(
     inner_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: RouterConnection | PublisherConnection
 ) -> None:
     """Hand on what the socket sends until it closes; what a peer that is gone cannot get is dropped."""
@@ -269,7 +269,7 @@ async def _hand_out(
             connection.delivered(len(data))
 
 
-def _notice_who_is_gone(writer: asyncio.StreamWriter) -> None:
+def _enable_keepalive(writer: asyncio.StreamWriter) -> None:
     """Have the system ask whether a silent peer is still there: one that lost its power does not say good-bye."""
     plain: socket.socket = writer.get_extra_info("socket")
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

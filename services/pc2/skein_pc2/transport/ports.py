@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.telemetry import logs
 from skein_pc2.settings import setting_of
-from skein_pc2.transport.listener import ConnectionCount, listening
+from skein_pc2.transport.listener import ConnectionCount, listen
 from skein_pc2.transport.publisher import Publisher
 from skein_pc2.transport.router import PortInUse, Router
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skein_pc2.protocol.dialect import Dialect
     from skein_pc2.transport.listener import Listener
-    from skein_pc2.transport.router import Door
+    from skein_pc2.transport.router import PortConfig
 
 _IDENTITY_POLL_SECONDS = 0.1
 
@@ -34,7 +34,7 @@ class Port:
     With both, the peers' types of socket tell requests from subscriptions; CURVE hides them, so a port has one then.
     """
 
-    door: Door
+    door: PortConfig
     # Says whether there is a key to act with; the port opens then.
     has_identity: Callable[[], bool]
     # Answers requests.
@@ -109,7 +109,7 @@ class Ports:
         if port.publishers is not None:
             publisher = Publisher(self._context, port.door)
         listener = await self._stack.enter_async_context(
-            listening(port.door, router=router, publisher=publisher, of_all_ports=self._connections)
+            listen(port.door, router=router, publisher=publisher, of_all_ports=self._connections)
         )
         if publisher is not None and port.publishers is not None:
             port.publishers.append(publisher)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator
 
-    from skein_pc2.transport.router import Door
+    from skein_pc2.transport.router import PortConfig
 
 # Messages that wait for one subscriber, beside those that the system's own buffers hold.
 QUEUED_MESSAGES = 10_000
@@ -41,7 +41,7 @@ SUBSCRIBERS = prometheus_client.Gauge("skein_pc2_subscribers", "Connected subscr
 class Publisher:
     """What one port publishes."""
 
-    def __init__(self, context: zmq.asyncio.Context, door: Door, *, queued: int = QUEUED_MESSAGES) -> None:
+    def __init__(self, context: zmq.asyncio.Context, door: PortConfig, *, queued: int = QUEUED_MESSAGES) -> None:
         """Let so many messages wait for each subscriber."""
         self._context = context
         self._door = door

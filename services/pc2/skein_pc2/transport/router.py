@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skein_pc2.protocol.dialect import Dialect
     from skein_pc2.settings import Network
-    from skein_pc2.transport.curve import Certificates
+    from skein_pc2.transport.curve import CurveCertificates
 
 # The most impatient clients wait for three seconds, and a REQ socket that gave up is stuck.
 ANSWER_SECONDS = 2.7
@@ -70,7 +70,7 @@ class PortInUse(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Door:
+class PortConfig:
     """Where a port listens, and who may come in."""
 
     # The port's number in the protocol, whatever it is here.
@@ -83,7 +83,7 @@ class Door:
     # Within which every message is answered.
     answer_seconds: float = ANSWER_SECONDS
     # Set: only clients with a certificate may speak, and in secret.
-    certificates: Certificates | None = None
+    certificates: CurveCertificates | None = None
 
     def admits(self, address: str) -> bool:
         """Say whether a peer may connect."""
@@ -99,7 +99,7 @@ class Door:
 
 
 @dataclass(slots=True)
-class _Load:
+class _PendingLoad:
     """Messages that are not answered yet."""
 
     messages: int = 0
@@ -121,14 +121,14 @@ class Router:
     peers with one identity on one socket could get each other's answers; here each socket has one peer.
     """
 
-    def __init__(self, context: zmq.asyncio.Context, door: Door, dialect: Dialect, *, waiting: int) -> None:
+    def __init__(self, context: zmq.asyncio.Context, door: PortConfig, dialect: Dialect, *, waiting: int) -> None:
         self._context = context
         self._door = door
         self._dialect = dialect
         self._waiting = waiting
         # Answers that are being made: the event loop alone would not keep them.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._all = _Load()
+        self._all = _PendingLoad()
         self._timer = TIME.labels(str(door.number))
 
     @asynccontextmanager
@@ -234,7 +234,7 @@ class RouterConnection:
     def __init__(self, router: Router, socket: zmq.asyncio.Socket) -> None:
         self._router = router
         self._socket = socket
-        self.load = _Load()
+        self.load = _PendingLoad()
         self.tasks: set[asyncio.Task[None]] = set()
         # Bytes of answers that were sent and not delivered yet.
         self._unread = 0

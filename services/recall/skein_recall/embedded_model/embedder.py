@@ -10,7 +10,7 @@ import numpy as np
 from skein_recall.embedded_model import chunks as chunking
 from skein_recall.embedded_model.batcher import Batcher, EmbedderBusy, EmbedderClosed
 from skein_recall.embedded_model.minilm import DIMENSIONS, SPECIAL_TOKENS, WINDOW, MiniLM, ModelUnavailable
-from skein_recall.query_cache import Remembered
+from skein_recall.query_cache import QueryCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "EmbedderBusy", "EmbedderClosed", "ModelUnavailable"]
+__all__ = ["EmbedderBusy", "EmbedderClosed", "LocalEmbedder", "ModelUnavailable"]
 
 # What a chunk may hold: the window without [CLS] and [SEP].
 CHUNK_TOKENS: Final = WINDOW - SPECIAL_TOKENS
@@ -30,7 +30,7 @@ READ_CHARACTERS: Final = 8192
 CACHED_QUERIES: Final = 1024
 
 
-class Embedder:
+class LocalEmbedder:
     """all-MiniLM-L6-v2 in this process: load one, share it, `aclose` it.
 
     Callers of any event loop may use it at the same time; their texts share batches. Cancelling one caller withdraws
@@ -50,7 +50,7 @@ class Embedder:
         """Wrap a loaded model; `load` is the usual way in."""
         self._model = loaded
         self._batcher = Batcher(loaded, on_batch, on_begin)
-        self._queries = Remembered(most=CACHED_QUERIES)
+        self._queries = QueryCache(most=CACHED_QUERIES)
 
     @classmethod
     def load(

@@ -64,7 +64,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounded:
+class QuantizedMatrix:
     """A matrix as whole numbers: a weight is (number - 128) times the step of its block."""
 
     # (rows, blocks of a row, BLOCK), of a byte.
@@ -73,7 +73,7 @@ class Rounded:
     steps: NDArray[np.float32]
 
     @classmethod
-    def of(cls, matrix: NDArray[np.float32]) -> Rounded:
+    def of(cls, matrix: NDArray[np.float32]) -> QuantizedMatrix:
         """Round to the nearest; the largest weight of a block is 127 steps."""
         blocks = matrix.reshape(len(matrix), -1, BLOCK)
         steps = np.abs(blocks).max(axis=2) / np.float32(_LARGEST)
@@ -129,10 +129,10 @@ class Weights:
             raise ModelUnavailable(message)
         return Tensor(shape, 8 + len(self.header) + begin)
 
-    def rounded(self, layer: str) -> Rounded:
+    def rounded(self, layer: str) -> QuantizedMatrix:
         """Round the matrix of a linear layer."""
         tensor = self.tensor(f"{layer}.weight")
-        return Rounded.of(np.memmap(self.path, np.float32, "r", tensor.offset, tensor.shape))
+        return QuantizedMatrix.of(np.memmap(self.path, np.float32, "r", tensor.offset, tensor.shape))
 
     def given(self) -> dict[str, NDArray[np.generic]]:
         """Return what a session needs that does not lie in the file, by its name in the graph: 11 MB, made in 0.1 s."""

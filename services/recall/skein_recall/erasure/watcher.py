@@ -36,7 +36,7 @@ class TenantCache(Protocol):
         """Forget all of a tenant; None: of every tenant."""
 
 
-class ErasureWatch:
+class ErasureWatcher:
     """Looks for erasures, and has caches drop the tenants."""
 
     def __init__(self, store: ErasureStore, caches: Sequence[TenantCache]) -> None:

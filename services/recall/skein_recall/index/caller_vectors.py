@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.search_text.vector_columns import CALLER, given
+from skein_kit.search_text.vector_columns import CALLER, normalize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class CallerVectors:
     """The vectors of one item, named by its id or, with its kind, by the id that another system gave it."""
 
     item_id: UUID | None
@@ -40,7 +40,7 @@ class Given:
             kind="message" if request.kind == pb.ITEM_KIND_MESSAGE else "memory",
             revision=request.revision,
             vectors=[
-                given(embedding.values, field=f"embeddings[{place}].values")
+                normalize(embedding.values, field=f"embeddings[{place}].values")
                 for place, embedding in enumerate(request.embeddings)
             ],
             provider=request.provider.strip() or CALLER,

@@ -12,13 +12,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from skein_kit.telemetry import logs
-from skein_recall.index.indexer import portions
+from skein_recall.index.indexer import batches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from uuid import UUID
 
-    from skein_recall.providers.text_embedder import Item
+    from skein_recall.providers.text_embedder import IndexItem
 
 # Seconds' work; more than that is the backlog's.
 MOST_ITEMS = 2000
@@ -31,19 +31,19 @@ PORTION_CHARACTERS = 8000
 log = logs.get("recall")
 
 
-class Deferred:
+class EmbeddingQueue:
     """Two lines, so that nobody's short items wait for somebody's long ones. In each of them tenants take turns."""
 
-    def __init__(self, index: Callable[[UUID, Sequence[Item]], Awaitable[int]]) -> None:
+    def __init__(self, index: Callable[[UUID, Sequence[IndexItem]], Awaitable[int]]) -> None:
         """Make vectors with `index`, a portion of one tenant's items at a time in each line."""
-        self._short, self._long = _Line(index), _Line(index)
+        self._short, self._long = _TenantQueues(index), _TenantQueues(index)
 
     @property
     def depth(self) -> int:
         """Return how many items wait for their turn."""
         return self._short.items + self._long.items
 
-    def put(self, tenant_id: UUID, items: Sequence[Item]) -> bool:
+    def put(self, tenant_id: UUID, items: Sequence[IndexItem]) -> bool:
         """Take items, or none of them when there is no room. Of an item that waits already, the newer text counts."""
         characters = self._short.characters + self._long.characters + sum(len(item.text) for item in items)
         if self.depth + len(items) > MOST_ITEMS or characters > MOST_CHARACTERS:
@@ -77,15 +77,15 @@ class Deferred:
             group.create_task(self._long.run())
 
 
-class _Line:
+class _TenantQueues:
     """A queue for each tenant; they take turns, and one that somebody waits for comes sooner."""
 
-    def __init__(self, index: Callable[[UUID, Sequence[Item]], Awaitable[int]]) -> None:
+    def __init__(self, index: Callable[[UUID, Sequence[IndexItem]], Awaitable[int]]) -> None:
         self._index = index
         # Tenants in the order of their turns, with their items by id.
-        self._queues: OrderedDict[UUID, OrderedDict[UUID, Item]] = OrderedDict()
+        self._queues: OrderedDict[UUID, OrderedDict[UUID, IndexItem]] = OrderedDict()
         # The portion that is being made, and whose it is.
-        self._running: tuple[UUID | None, list[Item]] = (None, [])
+        self._running: tuple[UUID | None, list[IndexItem]] = (None, [])
         # Of the items that wait.
         self.items = 0
         self.characters = 0
@@ -98,7 +98,7 @@ class _Line:
         self._waiters = 0
         self._hurry = asyncio.Event()
 
-    def put(self, tenant_id: UUID, item: Item) -> None:
+    def put(self, tenant_id: UUID, item: IndexItem) -> None:
         """Take an item."""
         self._queues.setdefault(tenant_id, OrderedDict())[item.item_id] = item
         self.items += 1
@@ -162,7 +162,7 @@ class _Line:
     async def _turn(self) -> None:
         tenant_id = self._whose_turn()
         queue = self._queues[tenant_id]
-        portion = next(portions(queue.values(), characters=PORTION_CHARACTERS))
+        portion = next(batches(queue.values(), characters=PORTION_CHARACTERS))
         for item in portion:
             del queue[item.item_id]
         self._left(portion)
@@ -188,6 +188,6 @@ class _Line:
         self._hurried.pop(tenant_id, None)
         return tenant_id
 
-    def _left(self, items: Sequence[Item]) -> None:
+    def _left(self, items: Sequence[IndexItem]) -> None:
         self.items -= len(items)
         self.characters -= sum(len(item.text) for item in items)

@@ -10,11 +10,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import EMBEDDER_FAILURES
-from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
-from skein_recall.providers.text_embedder import Item
+from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
+from skein_recall.providers.text_embedder import IndexItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from skein_recall.index.store import IndexStore
     from skein_recall.index.vector_store import VectorStore
-    from skein_recall.models.model import EmbeddingModel, Registry
-    from skein_recall.providers.text_embedder import Vectors
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.providers.text_embedder import TextEmbedder
 
 # What is embedded and stored together, so that a call that runs out of time leaves the work done so far behind.
 PORTION_ITEMS = 32
@@ -41,7 +41,7 @@ REMEMBERED = 1000
 log = logs.get("recall")
 
 
-class Failures:
+class FailedItems:
     """The items whose vectors could not be made, as this process remembers them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,18 +81,18 @@ class Indexer:
         self,
         store: IndexStore,
         beside: VectorStore,
-        registry: Registry,
-        vectors: Vectors,
-        failures: Failures | None = None,
+        registry: ModelRegistry,
+        vectors: TextEmbedder,
+        failures: FailedItems | None = None,
     ) -> None:
         """Read what is to be done from `store`, put vectors into `beside`."""
         self._store = store
         self._beside = beside
         self._registry = registry
         self._vectors = vectors
-        self._failures = failures or Failures()
+        self._failures = failures or FailedItems()
 
-    async def index(self, tenant_id: UUID, items: Iterable[Item]) -> int:
+    async def index(self, tenant_id: UUID, items: Iterable[IndexItem]) -> int:
         """Index items whose text is at hand; return how many were still as given.
 
         While another model follows, they stay the backlog's: nobody waits for the vectors of two.
@@ -102,7 +102,7 @@ class Indexer:
             # Its vectors are given by callers; there is nothing that could be made here.
             return 0
         latest = {item.item_id: item for item in items}
-        work = _Work(tenant_id, models.active, pending=bool(models.following(tenant_id)))
+        work = _IndexTask(tenant_id, models.active, pending=bool(models.following(tenant_id)))
         return await self._index(work, latest.values())
 
     async def backlog(self, tenant_id: UUID, limit: int, *, but: Iterable[UUID] = ()) -> Backlog:
@@ -111,7 +111,7 @@ class Indexer:
         While the model in force does not answer they wait, and there is nothing to do but to count.
         """
         models = await self._registry.models()
-        work = _Work(tenant_id, models.active, following=tuple(models.following(tenant_id)))
+        work = _IndexTask(tenant_id, models.active, following=tuple(models.following(tenant_id)))
         done, more, found, left = 0, False, False, False
         if models.active.embeds or work.following:
             passed_over = [*self._failures.passed_over(tenant_id), *but]
@@ -121,7 +121,7 @@ class Indexer:
                 for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
                     portion = pending[start : min(limit, start + PORTION_ITEMS)]
                     done += await self._index(work, await self._store.read_texts(tenant_id, portion))
-            except (ModelUnavailable, ModelAnswerInvalid):
+            except (ModelUnavailable, ModelResponseInvalid):
                 more = False
         counted, uncounted = await self._store.count(tenant_id, COUNTED_ITEMS)
         # Whoever finds nothing, as most tenants do, asks no second time.
@@ -139,16 +139,16 @@ class Indexer:
         waiting, oldest = await self._store.pending(tenant_id, MOST_COUNTED)
         return Backlog(indexed=0, more=waiting > 0, active=waiting > 0, waiting=waiting, oldest=oldest)
 
-    async def _index(self, work: _Work, items: Iterable[Item]) -> int:
-        suspects: list[Item] = []
-        others: list[Item] = []
+    async def _index(self, work: _IndexTask, items: Iterable[IndexItem]) -> int:
+        suspects: list[IndexItem] = []
+        others: list[IndexItem] = []
         for item in items:
             (suspects if self._failures.holds(work.tenant_id, item.item_id) else others).append(item)
         done = 0
-        for portion in portions(others):
+        for portion in batches(others):
             try:
                 done += await self._store_portion(work, portion)
-            except Refusal:
+            except RpcError:
                 # The database or the model is at fault, not an item.
                 raise
             except Exception:  # noqa: BLE001 - it may be about one item: alone, each shows whether it is.
@@ -157,10 +157,10 @@ class Indexer:
             done += await self._alone(work, item)
         return done
 
-    async def _alone(self, work: _Work, item: Item) -> int:
+    async def _alone(self, work: _IndexTask, item: IndexItem) -> int:
         try:
             done = await self._store_portion(work, [item])
-        except Refusal:
+        except RpcError:
             raise
         except Exception as error:  # noqa: BLE001 - it is about this item, and the others wait.
             self._failures.add(work.tenant_id, item.item_id, error)
@@ -168,7 +168,7 @@ class Indexer:
         self._failures.forget(work.tenant_id, item.item_id)
         return done
 
-    async def _store_portion(self, work: _Work, portion: list[Item]) -> int:
+    async def _store_portion(self, work: _IndexTask, portion: list[IndexItem]) -> int:
         made = []
         if work.active.embeds:
             items = portion
@@ -200,7 +200,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _IndexTask:
     """Whose items are indexed with which models, and whether they stay the backlog's afterwards."""
 
     tenant_id: UUID
@@ -209,9 +209,9 @@ class _Work:
     pending: bool = False
 
 
-def portions(items: Iterable[Item], *, characters: int = PORTION_CHARACTERS) -> Iterator[list[Item]]:
+def batches(items: Iterable[IndexItem], *, characters: int = PORTION_CHARACTERS) -> Iterator[list[IndexItem]]:
     """Cut items, in order, into portions: not too many of them in one, nor more characters than that if several."""
-    portion: list[Item] = []
+    portion: list[IndexItem] = []
     held = 0
     for item in items:
         full = len(portion) >= PORTION_ITEMS or held + len(item.text) > characters

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
-from skein_recall.index.indexer import PORTION_ITEMS, portions
+from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
+from skein_recall.index.indexer import PORTION_ITEMS, batches
 from skein_recall.models.reindex_store import Step
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from skein_recall.index.store import IndexStore
     from skein_recall.index.vector_store import VectorStore
-    from skein_recall.models.model import EmbeddingModel, Registry
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.models.reindex_store import Due, ReindexStore
-    from skein_recall.providers.text_embedder import Item, Vectors
+    from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
 
 # Documents that are looked at with one statement.
 PAGE = 500
@@ -41,7 +41,12 @@ class Reindexer:
     """Works on the reindexes of one tenant after the other, as it is asked to."""
 
     def __init__(
-        self, store: ReindexStore, index: IndexStore, beside: VectorStore, registry: Registry, vectors: Vectors
+        self,
+        store: ReindexStore,
+        index: IndexStore,
+        beside: VectorStore,
+        registry: ModelRegistry,
+        vectors: TextEmbedder,
     ) -> None:
         """Read texts from `index`, put vectors `beside` those of the model in force."""
         self._store = store
@@ -65,7 +70,7 @@ class Reindexer:
             due, model = work
             try:
                 made += await self._page(tenant_id, due, model, ends)
-            except (ModelUnavailable, ModelAnswerInvalid) as refusal:
+            except (ModelUnavailable, ModelResponseInvalid) as refusal:
                 log.warning("reindex_waits", model=model.model, reason=refusal.reason)
                 passed_over.add(due.reindex_id)
             if time.monotonic() >= ends:
@@ -83,7 +88,7 @@ class Reindexer:
                 self._registry.forget()
                 continue
             at = now()
-            if is_due(due, at):
+            if is_scan_due(due, at):
                 await self._store.begin_look(tenant_id, due.reindex_id, at)
                 return replace(due, look_time=at, after_id=NIL, finished=False), model
             if due.finished is False:
@@ -118,20 +123,20 @@ class Reindexer:
         await self._store.advance(tenant_id, due, rest)
         return made_here
 
-    async def _portions(self, tenant_id: UUID, lacking: Sequence[asyncpg.Record]) -> AsyncIterator[list[Item]]:
+    async def _portions(self, tenant_id: UUID, lacking: Sequence[asyncpg.Record]) -> AsyncIterator[list[IndexItem]]:
         """Read the texts of documents, a few at a time; a blank one has no vectors."""
         for start in range(0, len(lacking), PORTION_ITEMS):
             items = await self._index.read_texts(tenant_id, lacking[start : start + PORTION_ITEMS])
-            for portion in portions(item for item in items if item.text.strip()):
+            for portion in batches(item for item in items if item.text.strip()):
                 yield portion
 
-    async def _make(self, tenant_id: UUID, due: Due, model: EmbeddingModel, portion: Sequence[Item]) -> int:
+    async def _make(self, tenant_id: UUID, due: Due, model: EmbeddingModel, portion: Sequence[IndexItem]) -> int:
         """Make the vectors of some items; return of how many."""
         if not model.embeds:
             return 0
         try:
             await self._store_portion(tenant_id, due, model, portion)
-        except Refusal:
+        except RpcError:
             # The database or the model is at fault, not an item.
             raise
         except Exception as error:  # noqa: BLE001 - it may be about one item: alone, each shows whether it is.
@@ -147,7 +152,9 @@ class Reindexer:
             return 0
         return len(portion)
 
-    async def _store_portion(self, tenant_id: UUID, due: Due, model: EmbeddingModel, portion: Sequence[Item]) -> None:
+    async def _store_portion(
+        self, tenant_id: UUID, due: Due, model: EmbeddingModel, portion: Sequence[IndexItem]
+    ) -> None:
         cut = await self._vectors.cut(model, portion)
         turn = await self._store.turn(due.reindex_id, cut.count, now())
         # No connection is held meanwhile.
@@ -155,7 +162,7 @@ class Reindexer:
         await self._beside.put_beside(tenant_id, model, portion, await self._vectors.of_cut(model, cut))
 
 
-def is_due(due: Due, at: datetime) -> bool:
+def is_scan_due(due: Due, at: datetime) -> bool:
     """Say whether a look is to begin: there was none, the last one is not the last, and waiting is over."""
     if due.look_time is None or due.finished is None:
         return True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Provenance:
+class VectorOrigin:
     """Where the vectors come from that a caller brought."""
 
     provider: str
@@ -31,7 +31,7 @@ class ModelVectors:
     model: EmbeddingModel
     count: int
     # None: this cluster made them.
-    provenance: Provenance | None
+    provenance: VectorOrigin | None
     # Of unit length; empty unless they are asked for.
     vectors: Sequence[NDArray[np.float32]] = ()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.ids import parse_id
 from skein_kit.search_text import vector_columns as kit
-from skein_recall.index.state import IndexState, ModelVectors, Provenance
+from skein_recall.index.state import IndexState, ModelVectors, VectorOrigin
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class IndexStateStore:
             found = [row["item_id"] for row in documents]
             rows = await tx.rows(QUERIES["read_vector_origins"], tenant_id=tenant_id, item_ids=found)
             origins = {
-                (row["item_id"], row["model"]): Provenance(provider=row["provider"], create_time=row["create_time"])
+                (row["item_id"], row["model"]): VectorOrigin(provider=row["provider"], create_time=row["create_time"])
                 for row in rows
             }
             held: dict[UUID, list[ModelVectors]] = {item_id: [] for item_id in found}
@@ -81,10 +81,10 @@ async def _vectors(
     tx: Transaction, tenant_id: UUID, model: EmbeddingModel, item_ids: Sequence[UUID], *, show: bool
 ) -> list[tuple[UUID, int, Sequence[NDArray[np.float32]]]]:
     if not show:
-        query = kit.of_table(QUERIES["count_vectors_of_items"], model.table_name)
+        query = kit.for_table(QUERIES["count_vectors_of_items"], model.table_name)
         rows = await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids))
         return [(row["item_id"], row["vector_count"], ()) for row in rows]
-    query = kit.of_table(QUERIES["read_vectors"], model.table_name)
+    query = kit.for_table(QUERIES["read_vectors"], model.table_name)
     found: dict[UUID, list[NDArray[np.float32]]] = {}
     for row in await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids)):
         found.setdefault(row["item_id"], []).append(kit.vector_of(row["embedding"], row["rest"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from skein_recall.providers.text_embedder import Item
+from skein_recall.providers.text_embedder import IndexItem
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class IndexStore:
             row = await tx.row(QUERIES["pending_backlog"], tenant_id=tenant_id, limit=limit)
         return (0, None) if row is None else (row["count"], row["oldest_id"])
 
-    async def read_texts(self, tenant_id: UUID, pending: Sequence[asyncpg.Record]) -> list[Item]:
+    async def read_texts(self, tenant_id: UUID, pending: Sequence[asyncpg.Record]) -> list[IndexItem]:
         """Read the text of pending documents.
 
         It is read after the document, so a text that changed meanwhile belongs to a newer revision than is said here,
@@ -57,7 +57,7 @@ class IndexStore:
             if ids["message"]:
                 rows += await tx.rows(QUERIES["message_texts"], tenant_id=tenant_id, message_ids=ids["message"])
         texts: dict[UUID, str] = {row["item_id"]: row["text"] for row in rows}
-        return [Item(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in pending]
+        return [IndexItem(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in pending]
 
     async def count(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
         """Bring the counts up to date by up to `limit` documents; return how many, and whether there are more.

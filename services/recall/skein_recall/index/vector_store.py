@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import RevisionStale
-from skein_kit.idempotency.store import Requests
-from skein_kit.ids import now, time_of
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.ids import id_time, now
 from skein_kit.search_text import vector_columns as kit
-from skein_kit.telemetry.metrics import RECALLABLE_AFTER
+from skein_kit.telemetry.metrics import INDEX_DELAY
 from skein_recall.errors import DocumentNotFound
 from skein_recall.queries import QUERIES
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
-    from skein_recall.index.caller_vectors import Given
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_recall.index.caller_vectors import CallerVectors
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.providers.text_embedder import Item
+    from skein_recall.providers.text_embedder import IndexItem
 
     # The vectors of each item that a model has some for.
-    Made = Mapping[UUID, NDArray[np.float32]]
+    VectorsByItem = Mapping[UUID, NDArray[np.float32]]
 
 
 # Items that were created so long ago at most were written just now: what was imported with an old date says nothing
@@ -41,13 +41,13 @@ class VectorStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = Requests("recall")
+        self._requests = IdempotencyStore("recall")
 
     async def put(
         self,
         tenant_id: UUID,
-        items: Sequence[Item],
-        made: Sequence[tuple[EmbeddingModel, Made]],
+        items: Sequence[IndexItem],
+        made: Sequence[tuple[EmbeddingModel, VectorsByItem]],
         *,
         pending: bool,
         behind: Sequence[EmbeddingModel] = (),
@@ -73,7 +73,9 @@ class VectorStore:
             _observe([row["item_id"] for row in claimed])
         return len(claimed)
 
-    async def put_beside(self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[Item], vectors: Made) -> int:
+    async def put_beside(
+        self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[IndexItem], vectors: VectorsByItem
+    ) -> int:
         """Store what a model made of items that are nobody's backlog; return how many are still at their revision."""
         async with self._database.tenant(tenant_id, lasting=False) as tx:
             locked = await tx.rows(
@@ -85,7 +87,7 @@ class VectorStore:
             await _add(tx, tenant_id, model, locked, vectors)
         return len(locked)
 
-    async def lacking(self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[Item]) -> list[Item]:
+    async def lacking(self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[IndexItem]) -> list[IndexItem]:
         """Return those items that have no vectors of a model."""
         async with self._database.tenant(tenant_id) as tx:
             having = await _having(tx, tenant_id, model, [item.item_id for item in items])
@@ -95,9 +97,9 @@ class VectorStore:
         self,
         tenant_id: UUID,
         model: EmbeddingModel,
-        given: Given,
+        given: CallerVectors,
         others: Sequence[EmbeddingModel],
-        once: Once,
+        once: IdempotencyKey,
         response: Message,
     ) -> bytes | None:
         """Store the vectors that a caller brought for an item, instead of those it has; return the first answer.
@@ -109,7 +111,7 @@ class VectorStore:
                 return first
             document = await _locked(tx, tenant_id, given)
             await tx.execute(
-                kit.of_table(QUERIES["delete_vectors"], model.table_name),
+                kit.for_table(QUERIES["delete_vectors"], model.table_name),
                 tenant_id=tenant_id,
                 item_ids=[document["item_id"]],
             )
@@ -137,7 +139,7 @@ class VectorStore:
         return None
 
 
-async def _locked(tx: Transaction, tenant_id: UUID, given: Given) -> asyncpg.Record:
+async def _locked(tx: Transaction, tenant_id: UUID, given: CallerVectors) -> asyncpg.Record:
     item_id = given.item_id
     if item_id is None:
         item_id = await tx.value(
@@ -153,12 +155,12 @@ async def _locked(tx: Transaction, tenant_id: UUID, given: Given) -> asyncpg.Rec
 
 
 async def _having(tx: Transaction, tenant_id: UUID, model: EmbeddingModel, item_ids: Sequence[UUID]) -> set[UUID]:
-    query = kit.of_table(QUERIES["items_with_vectors"], model.table_name)
+    query = kit.for_table(QUERIES["items_with_vectors"], model.table_name)
     return {row["item_id"] for row in await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids))}
 
 
 async def _add(
-    tx: Transaction, tenant_id: UUID, model: EmbeddingModel, locked: Iterable[asyncpg.Record], vectors: Made
+    tx: Transaction, tenant_id: UUID, model: EmbeddingModel, locked: Iterable[asyncpg.Record], vectors: VectorsByItem
 ) -> None:
     """Store the vectors of locked items that have none of the model yet."""
     fresh = [row for row in locked if row["item_id"] in vectors]
@@ -179,6 +181,6 @@ async def _fall_behind(tx: Transaction, tenant_id: UUID, models: Sequence[str]) 
 def _observe(item_ids: Iterable[UUID]) -> None:
     at = now()
     for item_id in item_ids:
-        waited = (at - time_of(item_id)).total_seconds()
+        waited = (at - id_time(item_id)).total_seconds()
         if waited < _LIVE_SECONDS:
-            RECALLABLE_AFTER.observe(max(0.0, waited))
+            INDEX_DELAY.observe(max(0.0, waited))

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
-from skein_kit.outbound.fetch import OutboundRefused
-from skein_recall.embedded_model.embedder import Embedder
+from skein_kit.outbound.fetch import OutboundError
+from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.errors import ModelNotFound
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.outbound.fetch import Outbound
+    from skein_kit.outbound.fetch import SafeHttpClient
 
 EMBEDDED = "embedded"
 OPENAI = "openai"
 CALLER = "caller"
 # What this process can embed with.
-EMBEDDED_MODEL = Embedder.model.lower()
+EMBEDDED_MODEL = LocalEmbedder.model.lower()
 # Stands for all tenants among those that a model is followed in.
 EVERY_TENANT = UUID(int=0)
 DEFAULT_BATCH = 32
@@ -35,7 +35,7 @@ _REMOTE_FIELDS = ("endpoint", "remote_model", "batch_size", "timeout_seconds", "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Remote:
+class EndpointConfig:
     """Where and how an endpoint makes a model's vectors."""
 
     # "https://host/v1", to which "/embeddings" is added.
@@ -59,7 +59,7 @@ class EmbeddingModel:
     table_name: str
     active: bool
     create_time: datetime
-    remote: Remote | None = None
+    remote: EndpointConfig | None = None
     # The tenants in which whatever is written gets this model's vectors too, or EVERY_TENANT.
     followed: frozenset[UUID] = frozenset()
 
@@ -69,7 +69,7 @@ class EmbeddingModel:
         values = dict(row)
         remote = {name: values.pop(name) for name in _REMOTE_FIELDS}
         values["followed"] = frozenset(values["followed"])
-        return cls(**values, remote=None if remote["endpoint"] is None else Remote(**remote))
+        return cls(**values, remote=None if remote["endpoint"] is None else EndpointConfig(**remote))
 
     @property
     def embeds(self) -> bool:
@@ -87,22 +87,22 @@ class EmbeddingModel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class ModelDraft:
     """A model to register."""
 
     model: str
     provider: str
     dimensions: int
-    remote: Remote | None = None
+    remote: EndpointConfig | None = None
 
     @classmethod
-    def of(cls, asked: pb.EmbeddingModel, outbound: Outbound) -> Self:
+    def of(cls, asked: pb.EmbeddingModel, outbound: SafeHttpClient) -> Self:
         """Check that whoever is to make the vectors can."""
         if asked.provider == EMBEDDED and asked.model != EMBEDDED_MODEL:
             what = f"this cluster embeds with {EMBEDDED_MODEL} alone; others are made by an endpoint or by the caller"
             raise FieldInvalid(violations=[("embedding_model.provider", what)])
-        if asked.provider == EMBEDDED and asked.dimensions != Embedder.dimensions:
-            what = f"{EMBEDDED_MODEL} has {Embedder.dimensions}"
+        if asked.provider == EMBEDDED and asked.dimensions != LocalEmbedder.dimensions:
+            what = f"{EMBEDDED_MODEL} has {LocalEmbedder.dimensions}"
             raise FieldInvalid(violations=[("embedding_model.dimensions", what)])
         remote = _remote(asked, outbound) if asked.provider == OPENAI else None
         if remote is None and any(getattr(asked, name) for name in _REMOTE_FIELDS):
@@ -111,15 +111,15 @@ class Draft:
         return cls(model=asked.model, provider=asked.provider, dimensions=asked.dimensions, remote=remote)
 
 
-def _remote(asked: pb.EmbeddingModel, outbound: Outbound) -> Remote:
+def _remote(asked: pb.EmbeddingModel, outbound: SafeHttpClient) -> EndpointConfig:
     endpoint = asked.endpoint.rstrip("/")
     try:
         # After a query nothing can be added.
         outbound.must_take("" if "?" in endpoint else f"{endpoint}/embeddings")
-    except OutboundRefused:
+    except OutboundError:
         what = "must be an https URL without a query, or one that SKEIN_OUTBOUND_ALLOW names"
         raise FieldInvalid(violations=[("embedding_model.endpoint", what)]) from None
-    return Remote(
+    return EndpointConfig(
         endpoint=endpoint,
         remote_model=asked.remote_model or asked.model,
         batch_size=asked.batch_size or DEFAULT_BATCH,
@@ -129,7 +129,7 @@ def _remote(asked: pb.EmbeddingModel, outbound: Outbound) -> Remote:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class ModelSnapshot:
     """The registry at one moment. Whoever answers a call looks once, so that query and index are of one model."""
 
     every: Mapping[str, EmbeddingModel]
@@ -155,21 +155,21 @@ class Models:
         return [model for model in self.every.values() if model.follows(tenant_id)]
 
 
-class Registry:
+class ModelRegistry:
     """The registered models, believed for some seconds."""
 
     def __init__(self, read: Callable[[], Awaitable[Sequence[EmbeddingModel]]], *, seconds: float) -> None:
         self._read = read
         self._seconds = seconds
-        self._models: Models | None = None
+        self._models: ModelSnapshot | None = None
         self._until = 0.0
 
-    async def models(self) -> Models:
+    async def models(self) -> ModelSnapshot:
         """Return the registry, as it was some seconds ago at most."""
         if self._models is None or time.monotonic() >= self._until:
             # Counted from before it is read.
             until = time.monotonic() + self._seconds
-            self._models = Models({model.model: model for model in await self._read()})
+            self._models = ModelSnapshot({model.model: model for model in await self._read()})
             self._until = until
         return self._models
 

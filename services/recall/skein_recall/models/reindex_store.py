@@ -9,9 +9,9 @@ from uuid import UUID
 import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.database.transactions import NO_TENANT, refusing
-from skein_kit.errors import TenantClosed
-from skein_kit.idempotency.store import Requests
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.errors import TenantNotFound
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id
 from skein_kit.search_text import vector_columns as kit
 from skein_recall import convert as wire
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_recall.models.model import EmbeddingModel
 
-_REFUSALS = {"reindexes_tenant_fkey": TenantClosed}
+_REFUSALS = {"reindexes_tenant_fkey": TenantNotFound}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,11 +77,11 @@ class ReindexStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = Requests("recall")
+        self._requests = IdempotencyStore("recall")
 
-    async def start(self, start: Start, once: Once) -> pb.StartReindexResponse:
+    async def start(self, start: Start, once: IdempotencyKey) -> pb.StartReindexResponse:
         """Begin a reindex, or let the one that stands look at everything again, once for each request."""
-        with refusing(_REFUSALS):
+        with translate_constraint_errors(_REFUSALS):
             async with self._database.operator() as tx:
                 if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                     return pb.StartReindexResponse.FromString(first)
@@ -100,7 +100,7 @@ class ReindexStore:
         async with self._database.operator() as tx:
             return await tx.rows(QUERIES["list_reindexes"], reindex_id=None, model=None, before=before, limit=limit)
 
-    async def cancel(self, reindex_id: UUID, at: datetime, once: Once) -> pb.CancelReindexResponse:
+    async def cancel(self, reindex_id: UUID, at: datetime, once: IdempotencyKey) -> pb.CancelReindexResponse:
         """End a reindex; refuse with ReindexNotFound."""
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
@@ -134,7 +134,7 @@ class ReindexStore:
 
     async def look_on(self, tenant_id: UUID, model: EmbeddingModel, after: UUID, limit: int) -> list[asyncpg.Record]:
         """Return some documents after one, each with whether it lacks vectors of the model."""
-        query = kit.of_table(QUERIES["look_on"], model.table_name)
+        query = kit.for_table(QUERIES["look_on"], model.table_name)
         async with self._database.tenant(tenant_id) as tx:
             return await tx.rows(query, tenant_id=tenant_id, after=after, limit=limit)
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import TransactionConflict
-from skein_kit.idempotency.store import Requests
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_recall import convert as wire
-from skein_recall.errors import ModelExists, ModelInForce, ModelInUse, ModelNotFound, VectorsMissing
+from skein_recall.errors import ModelActive, ModelExists, ModelInUse, ModelNotFound, VectorsMissing
 from skein_recall.models import reindex_store
-from skein_recall.models.model import EmbeddingModel, Models
+from skein_recall.models.model import EmbeddingModel, ModelSnapshot
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once
-    from skein_recall.models.model import Draft
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_recall.models.model import ModelDraft
     from skein_recall.models.reindex_store import Start
 
 Answer = TypeVar("Answer")
 
 _REFUSALS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
-_DROP_REFUSALS = {"unknown": ModelNotFound, "active": ModelInForce, "in use": ModelInUse}
+_DROP_REFUSALS = {"unknown": ModelNotFound, "active": ModelActive, "in use": ModelInUse}
 # A table comes when for a moment nobody writes documents, and goes when nobody reads them: that moment is looked for so
 # many times, each time so briefly that nobody notices.
 _ATTEMPTS = 20
@@ -41,22 +41,26 @@ class ModelStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = Requests("recall")
+        self._requests = IdempotencyStore("recall")
 
     async def list_models(self) -> list[EmbeddingModel]:
         """Return every registered model, by name."""
         async with self._database.shared() as tx:
             return await _listed(tx)
 
-    async def register_model(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
+    async def register_model(
+        self, draft: ModelDraft, at: datetime, once: IdempotencyKey
+    ) -> pb.RegisterEmbeddingModelResponse:
         """Register a model and make its table, once for each request; refuse with ModelExists.
 
         Answers that nobody can ask for any more are let go of: registrations are too rare for a job.
         """
-        with refusing(_REFUSALS):
+        with translate_constraint_errors(_REFUSALS):
             return await _patiently(lambda: self._register(draft, at, once))
 
-    async def _register(self, draft: Draft, at: datetime, once: Once) -> pb.RegisterEmbeddingModelResponse:
+    async def _register(
+        self, draft: ModelDraft, at: datetime, once: IdempotencyKey
+    ) -> pb.RegisterEmbeddingModelResponse:
         async with self._database.tenant(NO_TENANT) as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.RegisterEmbeddingModelResponse.FromString(first)
@@ -67,7 +71,7 @@ class ModelStore:
             return response
 
     async def set_active_model(
-        self, name: str, *, force: bool, follow: Start, at: datetime, once: Once
+        self, name: str, *, force: bool, follow: Start, at: datetime, once: IdempotencyKey
     ) -> pb.SetActiveModelResponse:
         """Put a model in force, once for each request; refuse with VectorsMissing unless it is forced.
 
@@ -77,7 +81,7 @@ class ModelStore:
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.SetActiveModelResponse.FromString(first)
-            models = Models({model.model: model for model in await _listed(tx)})
+            models = ModelSnapshot({model.model: model for model in await _listed(tx)})
             chosen = models.named(name)
             former = next((model for model in models.every.values() if model.active), None)
             if former is None or former.model != chosen.model:
@@ -97,11 +101,11 @@ class ModelStore:
             await self._requests.answer(tx, NO_TENANT, once, response)
             return response
 
-    async def drop_model(self, name: str, *, left_before: datetime, once: Once) -> pb.DropModelResponse:
+    async def drop_model(self, name: str, *, left_before: datetime, once: IdempotencyKey) -> pb.DropModelResponse:
         """Forget a model with its vectors, once for each request; refuse while it is in force or in use."""
         return await _patiently(lambda: self._drop(name, left_before, once))
 
-    async def _drop(self, name: str, left_before: datetime, once: Once) -> pb.DropModelResponse:
+    async def _drop(self, name: str, left_before: datetime, once: IdempotencyKey) -> pb.DropModelResponse:
         response = pb.DropModelResponse()
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
@@ -127,7 +131,7 @@ async def _listed(tx: Transaction) -> list[EmbeddingModel]:
     return [EmbeddingModel.of_row(row) for row in await tx.rows(QUERIES["list_models"])]
 
 
-async def _registered(tx: Transaction, draft: Draft, at: datetime) -> EmbeddingModel:
+async def _registered(tx: Transaction, draft: ModelDraft, at: datetime) -> EmbeddingModel:
     values = {"model": draft.model, "dimensions": draft.dimensions, "create_time": at}
     if draft.remote is None:
         table_name = await tx.value(QUERIES["register_model"], **values, provider=draft.provider)

@@ -18,13 +18,13 @@ _FILE = "_FILE"
 
 
 @dataclass(frozen=True)
-class Keys:
+class ApiKeys:
     """The key of each model that has one, and the one for all others, by the name of the variable."""
 
     _keys: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> Keys:
+    def read(cls, environment: Mapping[str, str]) -> ApiKeys:
         """Read SKEIN_EMBEDDINGS_API_KEY and SKEIN_EMBEDDINGS_API_KEY_<MODEL>, each also as the _FILE that holds it."""
         found = {PREFIX: EmbeddingsSettings.read(environment).api_key}
         for name, value in environment.items():

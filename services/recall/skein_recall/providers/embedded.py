@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_recall.embedded_model.embedder import Embedder
+    from skein_recall.embedded_model.embedder import LocalEmbedder
 
 
-class Embedded:
+class EmbeddedProvider:
     """all-MiniLM-L6-v2, as `Provider` has it."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: LocalEmbedder) -> None:
         """Use an embedder that somebody else closes."""
         self._embedder = embedder
 

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from prometheus_client import Counter, Gauge, Histogram
 
-from skein_kit.outbound.fetch import OutboundRefused
+from skein_kit.outbound.fetch import OutboundError
 from skein_kit.telemetry import logs
 from skein_recall.embedded_model import chunks as chunking
-from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
+from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.providers.circuit_breaker import Circuit, State
-from skein_recall.providers.provider import TextRefused
-from skein_recall.query_cache import Remembered
+from skein_recall.providers.provider import TextRejected
+from skein_recall.query_cache import QueryCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skein_kit.outbound.fetch import Outbound
-    from skein_recall.models.model import EmbeddingModel, Remote
+    from skein_kit.outbound.fetch import SafeHttpClient
+    from skein_recall.models.model import EmbeddingModel, EndpointConfig
 
 # Attempts at one batch of an index; a query has one, because somebody waits for it.
 ATTEMPTS: Final = 4
@@ -62,14 +62,14 @@ REQUEST_TIME = Histogram(
 log = logs.get("recall")
 
 
-class Endpoint:
+class OpenAIProvider:
     """One registered model behind an endpoint, as `Provider` has it."""
 
     def __init__(
         self,
         model: EmbeddingModel,
-        remote: Remote,
-        outbound: Outbound,
+        remote: EndpointConfig,
+        outbound: SafeHttpClient,
         *,
         key: str,
         circuit: Circuit | None = None,
@@ -82,7 +82,7 @@ class Endpoint:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._circuit = circuit or Circuit(on_change=self._changed)
         self._pause = pause
-        self._queries = Remembered()
+        self._queries = QueryCache()
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._limit_bytes = _ENVELOPE_BYTES + remote.batch_size * model.dimensions * _NUMBER_BYTES
         CIRCUIT.labels(model.model).set(State.CLOSED)
@@ -145,16 +145,16 @@ class Endpoint:
             )
             made = vectors_of(fetched.document, len(texts), self._model.dimensions)
             outcome = "ok"
-        except OutboundRefused as refused:
+        except OutboundError as refused:
             outcome = str(refused)
             self._failed(refused)
             raise self._refusal(refused) from None
-        except AnswerWrong as wrong:
+        except InvalidResponse as wrong:
             outcome = "answer"
             # Not what was registered: nobody can do anything with it until somebody looks.
             self._circuit.failed()
             log.error("model_answers_wrong", model=self._model.model, what=str(wrong))  # noqa: TRY400 - no fault here.
-            raise ModelAnswerInvalid(model=self._model.model, what=str(wrong)) from None
+            raise ModelResponseInvalid(model=self._model.model, what=str(wrong)) from None
         finally:
             if outcome == "withdrawn":
                 self._circuit.withdrawn()
@@ -163,7 +163,7 @@ class Endpoint:
         self._circuit.succeeded()
         return made
 
-    def _failed(self, refused: OutboundRefused) -> None:
+    def _failed(self, refused: OutboundError) -> None:
         if refused.status in _TEXT_AT_FAULT:
             # It answers; what it does not want is this text.
             self._circuit.succeeded()
@@ -174,9 +174,9 @@ class Endpoint:
         if refused.status not in _TEXT_AT_FAULT:
             log.warning("model_did_not_answer", model=self._model.model, why=str(refused))
 
-    def _refusal(self, refused: OutboundRefused) -> Exception:
+    def _refusal(self, refused: OutboundError) -> Exception:
         if refused.status in _TEXT_AT_FAULT:
-            return TextRefused(f"status {refused.status}")
+            return TextRejected(f"status {refused.status}")
         passing = refused.why in {"time", "connection"} or refused.status in _PASSING
         return ModelUnavailable(
             model=self._model.model, why=str(refused), seconds=refused.retry_after or 0.0, passing=passing
@@ -187,30 +187,30 @@ class Endpoint:
         log.warning("model_circuit", model=self._model.model, state=state.name.lower())
 
 
-class AnswerWrong(Exception):
+class InvalidResponse(Exception):
     """An answer that holds something other than what was asked for; its words are ours."""
 
 
 def vectors_of(document: Mapping[str, Any], count: int, dimensions: int) -> NDArray[np.float32]:
-    """Read the vectors of an answer into the order of the texts, made of unit length; raise AnswerWrong."""
+    """Read the vectors of an answer into the order of the texts, made of unit length; raise InvalidResponse."""
     data = document.get("data")
     if not isinstance(data, list) or len(data) != count:
         held = len(data) if isinstance(data, list) else 0
         message = f"{held} vectors for {count} texts"
-        raise AnswerWrong(message)
+        raise InvalidResponse(message)
     places: dict[int, object] = {}
     for entry in data:
         place = entry.get("index") if isinstance(entry, dict) else None
         if type(place) is not int or not 0 <= place < count or place in places:
             message = "an index that is none of the texts', or comes twice"
-            raise AnswerWrong(message)
+            raise InvalidResponse(message)
         places[place] = entry.get("embedding")
     made = np.empty((count, dimensions), dtype=np.float32)
     for place, values in places.items():
         if not isinstance(values, list) or len(values) != dimensions:
             held = len(values) if isinstance(values, list) else 0
             message = f"a vector of {held} dimensions, not {dimensions}"
-            raise AnswerWrong(message)
+            raise InvalidResponse(message)
         made[place] = _unit(values)
     return made
 
@@ -223,5 +223,5 @@ def _unit(values: list[Any]) -> NDArray[np.float64]:
     length = np.linalg.norm(vector) if vector.ndim == 1 else np.nan
     if not np.isfinite(length) or not length:
         message = "a vector that is no direction"
-        raise AnswerWrong(message)
+        raise InvalidResponse(message)
     return vector / length

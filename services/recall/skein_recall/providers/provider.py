@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class TextRefused(Exception):
+class TextRejected(Exception):
     """The model takes no such text: it is about that text, and others may be taken."""
 
 
@@ -19,7 +19,7 @@ class Provider(Protocol):
     """Makes the vectors of one model, of unit length. Refuses with ModelUnavailable or ModelAnswerInvalid."""
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector for each text, in order; raise TextRefused when one of them cannot be taken."""
+        """One vector for each text, in order; raise TextRejected when one of them cannot be taken."""
 
     async def embed_query(self, text: str, *, scope: str, seconds: float) -> NDArray[np.float32]:
         """The vector of a query within so many seconds, remembered within its scope; read-only."""

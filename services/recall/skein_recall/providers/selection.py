@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_recall.errors import ModelNotFound
-from skein_recall.providers.openai import Endpoint
+from skein_recall.providers.openai import OpenAIProvider
 
 if TYPE_CHECKING:
-    from skein_kit.outbound.fetch import Outbound
+    from skein_kit.outbound.fetch import SafeHttpClient
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.providers.api_keys import Keys
-    from skein_recall.providers.embedded import Embedded
+    from skein_recall.providers.api_keys import ApiKeys
+    from skein_recall.providers.embedded import EmbeddedProvider
     from skein_recall.providers.provider import Provider
 
 
-class Providers:
+class ProviderRegistry:
     """The providers of one process, each made when it is wanted."""
 
-    def __init__(self, embedded: Embedded, outbound: Outbound, keys: Keys) -> None:
+    def __init__(self, embedded: EmbeddedProvider, outbound: SafeHttpClient, keys: ApiKeys) -> None:
         self._embedded = embedded
         self._outbound = outbound
         self._keys = keys
-        self._endpoints: dict[str, tuple[EmbeddingModel, Endpoint]] = {}
+        self._endpoints: dict[str, tuple[EmbeddingModel, OpenAIProvider]] = {}
 
     def drop(self, scope: str | None) -> None:
         """Forget the vectors of a scope's queries; None: of every scope's."""
@@ -40,5 +40,5 @@ class Providers:
         # A model that was dropped and registered again may be another one.
         if known is None or (known[0].create_time, known[0].remote) != (model.create_time, model.remote):
             key = self._keys.of(model.model)
-            known = self._endpoints[model.model] = model, Endpoint(model, model.remote, self._outbound, key=key)
+            known = self._endpoints[model.model] = model, OpenAIProvider(model, model.remote, self._outbound, key=key)
         return known[1]

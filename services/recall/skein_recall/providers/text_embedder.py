@@ -11,7 +11,7 @@ import numpy as np
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
-from skein_recall.errors import ModelAnswerInvalid, ModelUnavailable
+from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.providers.provider import Provider
-    from skein_recall.providers.selection import Providers
+    from skein_recall.providers.selection import ProviderRegistry
 
 log = logs.get("recall")
 # Shorter texts are cut in less time than a thread takes to answer.
@@ -31,7 +31,7 @@ _SHARE_OF_TIME = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class IndexItem:
     """An item whose vectors are to be made from its text at one revision."""
 
     item_id: UUID
@@ -40,10 +40,10 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ChunkedItems:
     """Items whose texts are cut into what a model reads; a blank text has no chunk."""
 
-    items: Sequence[Item]
+    items: Sequence[IndexItem]
     chunks: list[list[str]]
 
     @property
@@ -52,10 +52,10 @@ class Cut:
         return sum(map(len, self.chunks))
 
 
-class Vectors:
+class TextEmbedder:
     """Makes vectors with every model that this cluster can embed with."""
 
-    def __init__(self, providers: Providers, *, query_seconds: float) -> None:
+    def __init__(self, providers: ProviderRegistry, *, query_seconds: float) -> None:
         self._providers = providers
         self._query_seconds = query_seconds
 
@@ -72,7 +72,7 @@ class Vectors:
                 async with asyncio.timeout(limit):
                     provider = self._providers.of(model)
                     return await provider.embed_query(text, scope=str(tenant_id), seconds=limit)
-        except (ModelUnavailable, ModelAnswerInvalid):
+        except (ModelUnavailable, ModelResponseInvalid):
             # Its provider has said so.
             return None
         except Exception as error:  # noqa: BLE001 - whatever it is, words alone still find something.
@@ -88,18 +88,18 @@ class Vectors:
         with _span(len(texts)):
             return await self._providers.of(model).embed(texts)
 
-    async def of_items(self, model: EmbeddingModel, items: Sequence[Item]) -> dict[UUID, NDArray[np.float32]]:
+    async def of_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> dict[UUID, NDArray[np.float32]]:
         """The vectors of each item, one for each chunk of its text; none for a blank text."""
         return await self.of_cut(model, await self.cut(model, items))
 
-    async def cut(self, model: EmbeddingModel, items: Sequence[Item]) -> Cut:
+    async def cut(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ChunkedItems:
         """Cut the items' texts into what the model reads."""
         provider = self._providers.of(model)
         if sum(len(item.text) for item in items) > LONG_CHARACTERS:
-            return Cut(items, await asyncio.to_thread(_chunks, provider, items))
-        return Cut(items, _chunks(provider, items))
+            return ChunkedItems(items, await asyncio.to_thread(_chunks, provider, items))
+        return ChunkedItems(items, _chunks(provider, items))
 
-    async def of_cut(self, model: EmbeddingModel, cut: Cut) -> dict[UUID, NDArray[np.float32]]:
+    async def of_cut(self, model: EmbeddingModel, cut: ChunkedItems) -> dict[UUID, NDArray[np.float32]]:
         """The vectors of items that are cut."""
         if not cut.items:
             return {}
@@ -108,7 +108,7 @@ class Vectors:
         return {item.item_id: vectors for item, vectors in zip(cut.items, np.split(made, ends), strict=True)}
 
 
-def _chunks(provider: Provider, items: Sequence[Item]) -> list[list[str]]:
+def _chunks(provider: Provider, items: Sequence[IndexItem]) -> list[list[str]]:
     return [provider.chunks(item.text) if item.text.strip() else [] for item in items]
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_recall.models.model import EmbeddingModel, Registry
-    from skein_recall.providers.text_embedder import Vectors
-    from skein_recall.quality.recent_queries import Recent
-    from skein_recall.query.store import Reading
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.providers.text_embedder import TextEmbedder
+    from skein_recall.quality.recent_queries import RecentQueries
+    from skein_recall.query.store import QueryTransaction
     from skein_recall.store import Store
 
 DEFAULT_LIMIT = 10
@@ -30,7 +30,7 @@ KINDS = ("memory", "message")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class ComparisonRequest:
     """What is to be compared."""
 
     model: str
@@ -55,7 +55,7 @@ class Comparison:
 
 
 @dataclass(kw_only=True, slots=True)
-class Agreement:
+class ModelAgreement:
     """How far two models agree."""
 
     tenant_id: UUID | None = None
@@ -76,24 +76,26 @@ class Agreement:
         if ours:
             self.shares.append(len({*ours} & {*theirs}) / len(ours))
 
-    def join(self, other: Agreement) -> None:
+    def join(self, other: ModelAgreement) -> None:
         """Take in another one's queries."""
         self.queries += other.queries
         self.same_first += other.same_first
         self.shares += other.shares
 
 
-class Comparer:
+class ModelComparer:
     """Searches with two models at once."""
 
-    def __init__(self, store: Store, registry: Registry, vectors: Vectors, recent: Recent) -> None:
+    def __init__(self, store: Store, registry: ModelRegistry, vectors: TextEmbedder, recent: RecentQueries) -> None:
         """Take the queries from what is `recent` here."""
         self._store = store
         self._registry = registry
         self._vectors = vectors
         self._recent = recent
 
-    async def compare(self, asked: Comparison, seconds: float) -> tuple[EmbeddingModel, list[Agreement], bool]:
+    async def compare(
+        self, asked: ComparisonRequest, seconds: float
+    ) -> tuple[EmbeddingModel, list[ModelAgreement], bool]:
         """Return the model in force, the agreement of each tenant, and whether time ran out before the queries."""
         ends = time.monotonic() + seconds
         models = await self._registry.models()
@@ -101,9 +103,9 @@ class Comparer:
         for model in (active, other):
             if not model.embeds:
                 raise ModelNotFound(model=model.model)
-        found: list[Agreement] = []
+        found: list[ModelAgreement] = []
         for tenant_id, queries in self._samples(asked):
-            agreement = Agreement(tenant_id=tenant_id)
+            agreement = ModelAgreement(tenant_id=tenant_id)
             found.append(agreement)
             for query in queries:
                 left = ends - time.monotonic()
@@ -112,7 +114,7 @@ class Comparer:
                 await self._search(agreement, tenant_id, query, (active, other), asked.limit, left)
         return active, found, False
 
-    def _samples(self, asked: Comparison) -> Iterator[tuple[UUID, Sequence[str]]]:
+    def _samples(self, asked: ComparisonRequest) -> Iterator[tuple[UUID, Sequence[str]]]:
         if asked.tenant_id is not None:
             yield asked.tenant_id, asked.queries or self._recent.of(asked.tenant_id, asked.samples)
             return
@@ -121,7 +123,7 @@ class Comparer:
 
     async def _search(
         self,
-        agreement: Agreement,
+        agreement: ModelAgreement,
         tenant_id: UUID,
         query: str,
         models: tuple[EmbeddingModel, EmbeddingModel],
@@ -139,6 +141,8 @@ class Comparer:
         agreement.add(ours, theirs)
 
 
-async def nearest(reading: Reading, model: EmbeddingModel, vector: NDArray[np.float32], limit: int) -> list[UUID]:
+async def nearest(
+    reading: QueryTransaction, model: EmbeddingModel, vector: NDArray[np.float32], limit: int
+) -> list[UUID]:
     """Return the items nearest to a vector over all its dimensions, the nearest first."""
     return list(await reading.exactly_nearest(model, vector, KINDS, Filter(), count=limit))

@@ -14,7 +14,7 @@ MOST_QUERIES = 64
 MOST_CHARACTERS = 500
 
 
-class Recent:
+class RecentQueries:
     """The last queries of the tenants that asked last."""
 
     def __init__(self, *, tenants: int = MOST_TENANTS, queries: int = MOST_QUERIES) -> None:

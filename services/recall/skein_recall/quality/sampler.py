@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
 
@@ -57,7 +57,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class SampleResult:
     """How a search did."""
 
     # The share of the truly nearest that were found, 0 to 1.
@@ -66,7 +66,7 @@ class Verdict:
     shortfall: int
 
     @classmethod
-    def of(cls, found: tuple[UUID, ...], nearest: dict[UUID, float], limit: int) -> Verdict:
+    def of(cls, found: tuple[UUID, ...], nearest: dict[UUID, float], limit: int) -> SampleResult:
         """Compare what was found with the nearest, given with their cosines; one as near as the last counts as found.
 
         Vectors that are equal, or differ by less than half precision shows, have no order that a search could miss.
@@ -120,7 +120,7 @@ class Sampler:
             started = loop.time()
             try:
                 await self.judge(sample)
-            except (Refusal, TimeoutError, asyncpg.UndefinedTableError) as error:
+            except (RpcError, TimeoutError, asyncpg.UndefinedTableError) as error:
                 # The database is away or busy, the model was dropped meanwhile; there are other searches.
                 RECALL_UNSAMPLED.inc()
                 log.warning("sample_not_judged", reason=type(error).__name__)
@@ -129,13 +129,13 @@ class Sampler:
                 self._tell()
             await asyncio.sleep(min(_LONGEST_REST, (loop.time() - started) * _REST))
 
-    async def judge(self, sample: Sample) -> Verdict:
+    async def judge(self, sample: Sample) -> SampleResult:
         """Repeat one search exactly, compare and count."""
         async with asyncio.timeout(_SECONDS), self._store.reading(sample.tenant_id, filtered=True) as reading:
             nearest = await reading.exactly_nearest(
                 sample.model, sample.vector, sample.kinds, sample.filter, count=2 * sample.limit
             )
-        verdict = Verdict.of(sample.nearest, nearest, sample.limit)
+        verdict = SampleResult.of(sample.nearest, nearest, sample.limit)
         RECALL_SAMPLED.labels(sample.path).observe(verdict.recall)
         RECALL_SHORTFALL.labels(sample.path).inc(verdict.shortfall)
         if verdict.recall < 1:

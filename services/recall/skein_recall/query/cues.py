@@ -40,7 +40,7 @@ _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class DateRange:
     """Days, from the first to the last; of every year when `yearly`."""
 
     first: date
@@ -56,16 +56,16 @@ class Span:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cues:
+class QueryCues:
     """What a question asks for besides its words."""
 
     # The answer is a time, so entries that tell one are likelier.
     wants_time: bool = False
     # Dates that the question names.
-    spans: tuple[Span, ...] = ()
+    spans: tuple[DateRange, ...] = ()
 
     @classmethod
-    def of(cls, text: str, now: datetime) -> Cues:
+    def of(cls, text: str, now: datetime) -> QueryCues:
         """Read a question that is asked `now`."""
         if not text:
             return cls()
@@ -89,7 +89,7 @@ def _in_year(day: date, year: int) -> date:
     return day.replace(year=year, day=min(day.day, calendar.monthrange(year, day.month)[1]))
 
 
-def _spans(text: str, today: date) -> Iterator[Span]:
+def _spans(text: str, today: date) -> Iterator[DateRange]:
     """Find dates, the fullest forms first; what one form has read is not read again by another."""
     for pattern, read in _FORMS:
         for match in pattern.finditer(text):
@@ -103,7 +103,7 @@ def _spans(text: str, today: date) -> Iterator[Span]:
         text = pattern.sub(" ", text)
 
 
-def _named(match: re.Match[str], _today: date) -> Span:
+def _named(match: re.Match[str], _today: date) -> DateRange:
     """Read "5 May 2023", "May 2023", "5 May" or "May"."""
     parts = match.groupdict()
     month = parts["month"]
@@ -113,49 +113,49 @@ def _named(match: re.Match[str], _today: date) -> Span:
     day = parts.get("day")
     first = date(year, number, int(day or 1))
     last = first if day else date(year, number, calendar.monthrange(year, number)[1])
-    return Span(first=first, last=last, yearly=not parts.get("year"))
+    return DateRange(first=first, last=last, yearly=not parts.get("year"))
 
 
-def _year(match: re.Match[str], _today: date) -> Span:
+def _year(match: re.Match[str], _today: date) -> DateRange:
     year = int(match["year"])
-    return Span(first=date(year, 1, 1), last=date(year, 12, 31))
+    return DateRange(first=date(year, 1, 1), last=date(year, 12, 31))
 
 
-def _near_day(match: re.Match[str], today: date) -> Span:
+def _near_day(match: re.Match[str], today: date) -> DateRange:
     day = today - timedelta(days=match[0].lower() == "yesterday")
-    return Span(first=day, last=day)
+    return DateRange(first=day, last=day)
 
 
-def _ago(match: re.Match[str], today: date) -> Span:
+def _ago(match: re.Match[str], today: date) -> DateRange:
     """Read "three weeks ago": that day, give or take half a unit."""
     count = match["count"].lower()
     days = _UNIT_DAYS[match["unit"].lower()]
     middle = today - timedelta(days=days * (_COUNTS.get(count) or int(count)))
-    return Span(first=middle - timedelta(days=days // 2), last=middle + timedelta(days=days // 2))
+    return DateRange(first=middle - timedelta(days=days // 2), last=middle + timedelta(days=days // 2))
 
 
-def _calendar_unit(match: re.Match[str], today: date) -> Span:
+def _calendar_unit(match: re.Match[str], today: date) -> DateRange:
     """Read "last week", "this month" and the like."""
     is_last = match["which"].lower() == "last"
     unit = match["unit"].lower()
     if unit == "year":
         year = today.year - is_last
-        return Span(first=date(year, 1, 1), last=date(year, 12, 31))
+        return DateRange(first=date(year, 1, 1), last=date(year, 12, 31))
     if unit == "month":
         day = today.replace(day=1) - timedelta(days=is_last)
-        return Span(first=day.replace(day=1), last=day.replace(day=calendar.monthrange(day.year, day.month)[1]))
+        return DateRange(first=day.replace(day=1), last=day.replace(day=calendar.monthrange(day.year, day.month)[1]))
     monday = today - timedelta(days=today.weekday() + 7 * is_last)
-    return Span(first=monday + timedelta(days=5 if unit == "weekend" else 0), last=monday + timedelta(days=6))
+    return DateRange(first=monday + timedelta(days=5 if unit == "weekend" else 0), last=monday + timedelta(days=6))
 
 
-def _weekday(match: re.Match[str], today: date) -> Span:
+def _weekday(match: re.Match[str], today: date) -> DateRange:
     """Read "on Monday": the latest before today."""
     back = (today.weekday() - _WEEKDAYS.split("|").index(match["weekday"].lower()) - 1) % 7 + 1
     day = today - timedelta(days=back)
-    return Span(first=day, last=day)
+    return DateRange(first=day, last=day)
 
 
-_FORMS: Final[list[tuple[re.Pattern[str], Callable[[re.Match[str], date], Span]]]] = [
+_FORMS: Final[list[tuple[re.Pattern[str], Callable[[re.Match[str], date], DateRange]]]] = [
     (re.compile(form, re.IGNORECASE), read)
     for form, read in [
         (rf"\b{_YEAR}-(?P<month>\d\d)-(?P<day>\d\d)\b", _named),

@@ -11,8 +11,8 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit import filters
 from skein_kit.filters.expression import And, Compare, Expression
 from skein_kit.filters.visibility import valid_at_time
-from skein_kit.ids import first_id
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.ids import min_id_at
+from skein_kit.rpc.well_known_types import read_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,8 +83,8 @@ class Filter:
             "subject_id": asked.subject_id,
             "session_id": asked.session_id,
             # Ids begin with their time, so a range of time is a range of ids, to the millisecond.
-            "start_time": start and first_id(start),
-            "end_time": end and first_id(end),
+            "start_time": start and min_id_at(start),
+            "end_time": end and min_id_at(end),
             "tags_any": list(asked.tags_any),
             "tags_all": sorted(set(asked.tags_all)),
         }
@@ -142,14 +142,14 @@ _CONDITIONS_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing
 
 
 def _moment(asked: pb.MemoryFilter, field: str, *, before_1970: bool = False) -> datetime | None:
-    return moment(asked, field, before_1970=before_1970, within="filter.", may_be_infinite=True)
+    return read_time(asked, field, before_1970=before_1970, within="filter.", may_be_infinite=True)
 
 
 def _wheres(asked: pb.MemoryFilter) -> dict[str, Expression]:
     """Read the conditions that the index does not take."""
     valid_at = _moment(asked, "valid_at_time", before_1970=True)
     parts = {
-        "where": filters.read(asked.where, "filter.where"),
+        "where": filters.parse(asked.where, "filter.where"),
         "max_importance": Compare(("importance",), "<=", asked.max_importance)
         if asked.HasField("max_importance")
         else None,

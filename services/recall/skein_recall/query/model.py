@@ -52,7 +52,7 @@ _MODES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SimilarTo:
+class ReferenceItem:
     """A stored item that others are compared with."""
 
     item_id: UUID
@@ -62,7 +62,7 @@ class SimilarTo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class Query:
     """What a caller looks for: a text, a vector of unit length, or both."""
 
     text: str
@@ -108,11 +108,11 @@ class Question:
         text = request.query.strip()
         if not text and not request.embedding:
             raise QueryEmpty
-        vector = kit.given(request.embedding) if request.embedding else None
+        vector = kit.normalize(request.embedding) if request.embedding else None
         return replace(cls._of(request, text, vector), weights=dict(request.weights), fusion=request.fusion)
 
     @classmethod
-    def of_item(cls, request: pb.FindSimilarRequest, item: SimilarTo) -> Self:
+    def of_item(cls, request: pb.FindSimilarRequest, item: ReferenceItem) -> Self:
         """Ask for what is like a stored item, by cosine and BM25 alone; refuse one that has nothing to compare."""
         text = item.text[:MOST_CHARACTERS].strip()
         if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
@@ -141,7 +141,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Formula:
+class ScoringFormula:
     """How the signals become one score, for one call."""
 
     weights: ranking.Weights
@@ -149,7 +149,7 @@ class Formula:
     name: str
 
     @classmethod
-    def of(cls, question: Question, policy: Policy) -> Self:
+    def of(cls, question: Query, policy: Policy) -> Self:
         """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal.
 
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
@@ -160,7 +160,7 @@ class Formula:
         unknown = [("weights", f"{name} is no signal") for name in sorted(question.weights.keys() - signals)]
         if unknown:
             raise FieldInvalid(violations=unknown)
-        weights = _of_tenant(policy.recall_weights)
+        weights = _tenant_weights(policy.recall_weights)
         if question.weights:
             weights = replace(weights, **question.weights)
         if question.weights and not any(asdict(weights).values()):
@@ -171,7 +171,7 @@ class Formula:
 
 
 @lru_cache(maxsize=1024)
-def _of_tenant(recall_weights: str) -> ranking.Weights:
+def _tenant_weights(recall_weights: str) -> ranking.Weights:
     """Read what a tenant's policy says; a name that it has from another version is passed over."""
     given = json.loads(recall_weights)
     return ranking.Weights(**{name: weight for name, weight in given.items() if name in ranking.SIGNALS})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skein_recall.query.cues import Cues
+from skein_recall.query.cues import QueryCues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,11 +80,11 @@ _DEFAULT: Final = Weights()
 SIGNALS: Final = frozenset(Weights.__dataclass_fields__)
 # Ranks count the same.
 _EVEN: Final = Weights(dense=1.0, lexical=1.0)
-_NO_CUES: Final = Cues()
+_NO_CUES: Final = QueryCues()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
+class TermStatistics:
     """The query's terms, by their place: each one's inverse document frequency in the tenant."""
 
     idf: tuple[float, ...]
@@ -104,7 +104,7 @@ class Component(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ranked:
+class RankedItem:
     """A candidate with its score, 0 to 1, and the components that add up to it."""
 
     item_id: UUID
@@ -130,11 +130,11 @@ def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formul
     max_bm25: float,
     limit: int,
     min_similarity: float = 0.0,
-    terms: Terms | None = None,
-    cues: Cues = _NO_CUES,
+    terms: TermStatistics | None = None,
+    cues: QueryCues = _NO_CUES,
     weights: Weights = _DEFAULT,
     fusion: Fusion = "scores",
-) -> list[Ranked]:
+) -> list[RankedItem]:
     """Return the best candidates, best first; equal scores are ordered by cosine, then by id.
 
     `dense` says that there was a vector to compare with; `max_bm25` is the bound of BM25 for the query, 0 without
@@ -154,7 +154,7 @@ def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formul
     best = pool.ordered(rows, scores)[:limit]
     table = _Table(measures, shares, best)
     return [
-        Ranked(
+        RankedItem(
             item_id=candidates.item_ids[row],
             kind=candidates.kinds[row],
             similarity=None if math.isnan(similarity) else similarity,
@@ -173,7 +173,7 @@ def rank(  # noqa: PLR0913 - what was found, what was asked, and by which formul
     ]
 
 
-def by_cosine(near: Mapping[UUID, tuple[str, float]], *, limit: int, min_similarity: float = 0.0) -> list[Ranked]:
+def by_cosine(near: Mapping[UUID, tuple[str, float]], *, limit: int, min_similarity: float = 0.0) -> list[RankedItem]:
     """Rank items, given with their kinds and cosines, as `rank` does where there is nothing else to go by.
 
     For the few that a vector alone finds it is a third of the work. Components tell the places of those that point away
@@ -182,7 +182,7 @@ def by_cosine(near: Mapping[UUID, tuple[str, float]], *, limit: int, min_similar
     least = min_similarity if min_similarity > 0 else -math.inf
     found = [(-cosine, item_id, kind) for item_id, (kind, cosine) in near.items() if cosine >= least]
     return [
-        Ranked(
+        RankedItem(
             item_id=item_id,
             kind=kind,
             similarity=-distance,
@@ -194,14 +194,14 @@ def by_cosine(near: Mapping[UUID, tuple[str, float]], *, limit: int, min_similar
     ]
 
 
-def by_words(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float, limit: int) -> list[Ranked]:
+def by_words(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float, limit: int) -> list[RankedItem]:
     """Rank items by their own words alone: `matches` has the kind and the BM25, above 0, of each item.
 
     The score is the share of `max_bm25`, which no item can pass. Equal scores are ordered by id.
     """
     ordered = sorted((-bm25, item_id, kind) for item_id, (kind, bm25) in matches.items())
     return [
-        Ranked(
+        RankedItem(
             item_id=item_id,
             kind=kind,
             similarity=None,
@@ -213,7 +213,7 @@ def by_words(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float, limi
     ]
 
 
-def most_promising(
+def select_centres(
     item_ids: Iterable[UUID],
     similarities: Mapping[UUID, float],
     bm25s: Mapping[UUID, float],
@@ -284,7 +284,7 @@ class _Pool:
     """
 
     def __init__(
-        self, candidates: Candidates, *, dense: bool, max_bm25: float, terms: Terms | None, cues: Cues
+        self, candidates: Candidates, *, dense: bool, max_bm25: float, terms: TermStatistics | None, cues: QueryCues
     ) -> None:
         self._candidates = candidates
         self._dense = dense
@@ -338,7 +338,7 @@ class _Pool:
     def _words(self, bm25: _Numbers) -> _Measure:
         return _Measure(bm25, np.minimum(1.0, bm25 / self._max_bm25), bm25 > 0)
 
-    def _around(self, terms: Terms, alone: Mapping[str, _Measure], weights: Weights) -> dict[str, _Measure]:
+    def _around(self, terms: TermStatistics, alone: Mapping[str, _Measure], weights: Weights) -> dict[str, _Measure]:
         """Measure by what stands around each item, and by what kind of text it is."""
         before, after = self._neighbours()
         nobody = len(self._candidates)
@@ -369,7 +369,7 @@ class _Pool:
         after[last[:, 1]] = last[:, 0]
         return before, after
 
-    def _windowed(self, terms: Terms, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
+    def _windowed(self, terms: TermStatistics, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
         """BM25 of each item and its neighbours as one text; a place of the window that nobody fills counts as empty.
 
         What stands alone is measured alone.

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.database.named_queries import completed
+from skein_kit.database.named_queries import with_condition
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, compiled
-from skein_kit.policies.store import policies_of
-from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, columns, of_table, vector_of
+from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_kit.policies.store import shared_policy_cache
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, vector_columns, vector_of
 from skein_recall.queries import LISTED_READ, NEAREST_READ, QUERIES
-from skein_recall.query.model import SimilarTo
+from skein_recall.query.model import ReferenceItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +94,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class ItemMeasurements:
     """Items and their neighbours column by column, in order of their ids."""
 
     item_ids: list[UUID]
@@ -114,7 +114,7 @@ class Measured:
     previous: dict[UUID, UUID]
 
 
-class Reading:
+class QueryTransaction:
     """One transaction that finds and reads items of one tenant, while its block runs."""
 
     def __init__(
@@ -148,11 +148,13 @@ class Reading:
             self._plans_again = True
             await self._tx.plan(again=True)
         condition = filter_.condition if filter_.restricts else "true"
-        return await self._tx.rows(completed(query, condition), tenant_id=self._tenant_id, **values, **filter_.values)
+        return await self._tx.rows(
+            with_condition(query, condition), tenant_id=self._tenant_id, **values, **filter_.values
+        )
 
     async def policy(self) -> Policy:
         """Return the rules that the tenant searches by."""
-        return await policies_of(self._tx.database).of(self._tx, self._tenant_id)
+        return await shared_policy_cache(self._tx.database).of(self._tx, self._tenant_id)
 
     async def nearest(
         self,
@@ -169,8 +171,8 @@ class Reading:
         """
         values = {"vector": HalfVector(vector[:COVERED_DIMENSIONS]), "kinds": list(kinds), "count": chunks}
         if not filter_.restricts:
-            return await self._rows(of_table(QUERIES["nearest"], model.table_name), **values)
-        return await self._rows_allowed(of_table(QUERIES["nearest_allowed"], model.table_name), filter_, **values)
+            return await self._rows(for_table(QUERIES["nearest"], model.table_name), **values)
+        return await self._rows_allowed(for_table(QUERIES["nearest_allowed"], model.table_name), filter_, **values)
 
     async def nearest_read(
         self,
@@ -185,7 +187,7 @@ class Reading:
     ) -> list[asyncpg.Record]:
         """Do so for all that the tenant has, and read the `first` memories: each in the row of its nearest chunk."""
         rows = await self._rows(
-            of_table(NEAREST_READ, model.table_name),
+            for_table(NEAREST_READ, model.table_name),
             vector=HalfVector(vector[:COVERED_DIMENSIONS]),
             kinds=list(kinds),
             count=chunks,
@@ -209,7 +211,7 @@ class Reading:
         whether each is_new, and the server. One row without an item when there are none.
         """
         return await self._rows(
-            of_table(QUERIES["nearest_listed"], model.table_name), **_of(shortlist, vector, most_new=most_new)
+            for_table(QUERIES["nearest_listed"], model.table_name), **_of(shortlist, vector, most_new=most_new)
         )
 
     async def listed_read(
@@ -225,7 +227,7 @@ class Reading:
     ) -> list[asyncpg.Record]:
         """Do as nearest_listed, and read the `first` of the shortlist that are memories: in their first chunk's row."""
         rows = await self._rows(
-            of_table(LISTED_READ, model.table_name),
+            for_table(LISTED_READ, model.table_name),
             **_of(shortlist, vector, most_new=most_new),
             shown_ids=shortlist.item_ids[:first],
             at=at,
@@ -243,9 +245,9 @@ class Reading:
         count: int,
     ) -> dict[UUID, float]:
         """Return the items nearest to a vector and their cosines, the nearest first, by comparing all of them."""
-        given = columns(vector)
+        given = vector_columns(vector)
         rows = await self._rows_allowed(
-            of_table(QUERIES["exactly_nearest"], model.table_name),
+            for_table(QUERIES["exactly_nearest"], model.table_name),
             filter_,
             vector=given["embedding"],
             rest=given["rest"],
@@ -260,9 +262,9 @@ class Reading:
         """Return the cosine of a vector and each item's best chunk, over all dimensions; none for an item without."""
         if not item_ids:
             return {}
-        given = columns(vector)
+        given = vector_columns(vector)
         rows = await self._rows(
-            of_table(QUERIES["similarities"], model.table_name),
+            for_table(QUERIES["similarities"], model.table_name),
             item_ids=list(item_ids),
             vector=given["embedding"],
             rest=given["rest"],
@@ -329,15 +331,15 @@ class Reading:
         *,
         reach: int,
         horizon: int | None = None,
-    ) -> Measured:
+    ) -> ItemMeasurements:
         """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`.
 
         `horizon` is that of a moment to tell the changed ones of; without it none are told.
         """
         wanted = list(item_ids)
-        given = {"embedding": None, "rest": None} if vector is None else columns(vector)
+        given = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
         (row,) = await self._rows(
-            of_table(QUERIES["measured"], model.table_name),
+            for_table(QUERIES["measured"], model.table_name),
             item_ids=wanted,
             centres=list(centres),
             kinds=list(kinds),
@@ -357,7 +359,7 @@ class Reading:
         similarities = np.full(len(found), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
-        return Measured(
+        return ItemMeasurements(
             item_ids=found,
             kinds=row["kinds"] or [],
             lengths=np.array(row["lengths"] or (), dtype=np.float64),
@@ -374,16 +376,16 @@ class Reading:
 
         Raises ReadTooCostly when they are more than the conditions of one call, or of the tenant, may scan.
         """
-        condition, scanned = compiled(where, ENTRIES), scan_cost.cost(where, ENTRIES)
+        condition, scanned = compile_to_sql(where, ENTRIES), scan_cost.scan_cost_sql(where, ENTRIES)
         values = {"memory_ids": list(memory_ids), **condition.values}
         if not scanned:
-            rows = await self._rows(completed(QUERIES["passing_memories"], condition.text), **values)
+            rows = await self._rows(with_condition(QUERIES["passing_memories"], condition.text), **values)
             return {row["memory_id"] for row in rows}
         if self._scans is None:
             self._scans = self._tx.database.scans.begin(self._tenant_id)
-        query = scan_cost.within_budget(QUERIES["look_at_memories"], scanned)
+        query = scan_cost.with_scan_budget(QUERIES["look_at_memories"], scanned)
         values["scan_bytes"] = max(1, self._scans.remaining)
-        rows = await self._scans.charged(self._rows(completed(query, condition.text), **values))
+        rows = await self._scans.charged(self._rows(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["memory_id"] for row in rows if row["passes"]}
@@ -413,19 +415,19 @@ class Reading:
         rows = await self._rows(QUERIES["document_of_external_id"], external_id=external_id, kind=kind)
         return rows[0]["item_id"] if rows else None
 
-    async def similar_to(self, model: EmbeddingModel, item_id: UUID, at: datetime) -> SimilarTo | None:
+    async def similar_to(self, model: EmbeddingModel, item_id: UUID, at: datetime) -> ReferenceItem | None:
         """Read an item's text and the mean of its vectors; None where it may not be recalled."""
-        rows = await self._rows(of_table(QUERIES["item_vectors"], model.table_name), item_id=item_id)
+        rows = await self._rows(for_table(QUERIES["item_vectors"], model.table_name), item_id=item_id)
         kind = rows[0]["kind"] if rows else ""
         if not kind or item_id not in await self.items({item_id: kind}, at, show_superseded=True):
             return None
         (text,) = await self._rows(QUERIES[f"{kind}_texts"], **{f"{kind}_ids": [item_id]})
         chunks = [vector_of(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
-        return SimilarTo(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
+        return ReferenceItem(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
 
 
 def _of(shortlist: Shortlist, vector: NDArray[np.float32], *, most_new: int) -> dict[str, object]:
-    given = columns(vector)
+    given = vector_columns(vector)
     return {
         "item_ids": shortlist.item_ids,
         "horizon": shortlist.moment.horizon,

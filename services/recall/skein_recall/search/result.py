@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_recall.query import ranking
-    from skein_recall.query.ranking import Ranked
-    from skein_recall.vector_cache.cache import Held
+    from skein_recall.query.ranking import RankedItem
+    from skein_recall.vector_cache.cache import VectorCache
     from skein_recall.vector_cache.matrix import Shortlist
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class RecallResult:
     """The hits, best first, each with its item's row."""
 
     # Empty when no vectors were searched because the question was of words alone.
@@ -32,14 +32,14 @@ class Answer:
     path: str
     # The fusion and its version.
     formula: str
-    hits: list[tuple[Ranked, asyncpg.Record]]
+    hits: list[tuple[RankedItem, asyncpg.Record]]
     # Conditions that keep everything out; more was found than was held against the filter.
     emptied_by: list[str]
     filter_truncated: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class SignalMatches:
     """What the signals found."""
 
     # None where the vector alone finds, as only it was asked for: then kinds and cosines by item, the nearest first.
@@ -48,7 +48,7 @@ class Found:
     # In the keyword mode: kinds and BM25 by item, in no order.
     by_words: Mapping[UUID, tuple[str, float]] | None = None
     max_bm25: float = 0.0
-    terms: ranking.Terms | None = None
+    terms: ranking.TermStatistics | None = None
     # There may be more.
     is_cut: bool = False
     # By the vector alone, in their order.
@@ -71,7 +71,7 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
+class CachedSimilarities:
     """What is held of the tenant, compared with the vector, and the items that were written since."""
 
     shortlist: Shortlist
@@ -79,8 +79,8 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class CacheShortlist:
     """What may be nearest to a question's vector by what is held in memory, and who holds it."""
 
-    held: Held
+    held: VectorCache
     shortlist: Shortlist

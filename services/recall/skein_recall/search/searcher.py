@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skein_kit.errors import ReadTooCostly
-from skein_kit.ids import now, time_of
+from skein_kit.ids import id_time, now
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import ModelNotFound, ModelUnavailable
 from skein_recall.quality.sampler import Sample
 from skein_recall.query import ranking
 from skein_recall.query.candidates import Candidates
-from skein_recall.query.cues import Cues
+from skein_recall.query.cues import QueryCues
 from skein_recall.query.filter import Filter
-from skein_recall.query.model import POOL, SPARE, Formula, Mode
+from skein_recall.query.model import POOL, SPARE, Mode, ScoringFormula
 from skein_recall.search.keyword import KeywordSearch
-from skein_recall.search.result import Answer, Compared, Found, Listed
+from skein_recall.search.result import CachedSimilarities, CacheShortlist, RecallResult, SignalMatches
 from skein_recall.vector_cache.cache import MOST_NEW
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     import asyncpg
     from numpy.typing import NDArray
 
-    from skein_recall.index.embedding_queue import Deferred
-    from skein_recall.models.model import EmbeddingModel, Registry
-    from skein_recall.providers.text_embedder import Vectors
+    from skein_recall.index.embedding_queue import EmbeddingQueue
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
-    from skein_recall.query.model import Question
-    from skein_recall.query.ranking import Ranked
-    from skein_recall.query.store import Measured, Reading
+    from skein_recall.query.model import Query
+    from skein_recall.query.ranking import RankedItem
+    from skein_recall.query.store import ItemMeasurements, QueryTransaction
     from skein_recall.store import Store
-    from skein_recall.vector_cache.cache import Held
+    from skein_recall.vector_cache.cache import VectorCache
     from skein_recall.vector_cache.matrix import Shortlist
 
 # Of the best of them, so many have their neighbours looked at, so far before and after.
@@ -61,17 +61,17 @@ _SURPLUS = 5
 _RESCORED = 400
 
 
-class Searcher:
+class RecallSearcher:
     """Answers questions from the index of one cluster."""
 
     def __init__(
         self,
         store: Store,
-        registry: Registry,
-        vectors: Vectors,
+        registry: ModelRegistry,
+        vectors: TextEmbedder,
         sampler: Sampler,
-        deferred: Deferred,
-        held: Held,
+        deferred: EmbeddingQueue,
+        held: VectorCache,
         *,
         wait_seconds: float,
     ) -> None:
@@ -84,7 +84,7 @@ class Searcher:
         self._held = held
         self._wait_seconds = wait_seconds
 
-    async def recall(self, tenant_id: UUID, question: Question, *, seconds: float) -> Answer:
+    async def recall(self, tenant_id: UUID, question: Query, *, seconds: float) -> RecallResult:
         """Find the best items for a question within the `seconds` left. No connection is held while embedding.
 
         Raises ModelUnavailable or ModelNotFound in the semantic mode when there is no vector to search by: an empty
@@ -100,8 +100,8 @@ class Searcher:
         at = now()
         async with self._store.reading(tenant_id, filtered=bool(question.filter.all_names)) as reading:
             policy = await reading.policy()
-            formula = Formula.of(question, policy)
-            search = Search(reading, model, question, vector, near, at, formula, policy.search_language)
+            formula = ScoringFormula.of(question, policy)
+            search = SearchTransaction(reading, model, question, vector, near, at, formula, policy.search_language)
             hits, truncated = await search.hits()
             emptied_by = await search.emptied_by() if not hits and question.filter.all_names else []
         _SEARCHES[search.path].inc()
@@ -118,7 +118,7 @@ class Searcher:
                     nearest=search.nearest,
                 )
             )
-        return Answer(
+        return RecallResult(
             model="" if question.mode is Mode.KEYWORD else model.model,
             dense_unavailable=vector is None and not question.is_of_words,
             path=search.path,
@@ -129,7 +129,7 @@ class Searcher:
         )
 
     async def _vector(
-        self, tenant_id: UUID, model: EmbeddingModel, question: Question, seconds: float
+        self, tenant_id: UUID, model: EmbeddingModel, question: Query, seconds: float
     ) -> NDArray[np.float32] | None:
         if question.vector is not None:
             model.must_take(len(question.vector))
@@ -143,29 +143,29 @@ class Searcher:
         return await self._vectors.of_query(model, question.text, tenant_id=tenant_id, seconds=seconds)
 
     async def _listed(
-        self, tenant_id: UUID, model: EmbeddingModel, question: Question, vector: NDArray[np.float32] | None
-    ) -> Listed | None:
+        self, tenant_id: UUID, model: EmbeddingModel, question: Query, vector: NDArray[np.float32] | None
+    ) -> CacheShortlist | None:
         """Look for what is nearest in memory, as far as anything is held and may be looked for there."""
         if vector is None or question.filter.restricts:
             return None
         kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
         depth = question.depth(asks_words=question.asks_words(has_vector=True))
         shortlist = await self._held.shortlist(tenant_id, model, vector, kinds, depth + depth // 10 + _SURPLUS)
-        return None if shortlist is None else Listed(held=self._held, shortlist=shortlist)
+        return None if shortlist is None else CacheShortlist(held=self._held, shortlist=shortlist)
 
 
-class Search:
+class SearchTransaction:
     """One question in one transaction."""
 
     def __init__(
         self,
-        reading: Reading,
+        reading: QueryTransaction,
         model: EmbeddingModel,
-        question: Question,
+        question: Query,
         vector: NDArray[np.float32] | None,
-        listed: Listed | None,
+        listed: CacheShortlist | None,
         at: datetime,
-        formula: Formula,
+        formula: ScoringFormula,
         language: str,
     ) -> None:
         self._reading = reading
@@ -174,20 +174,20 @@ class Search:
         self._vector = vector
         self._listed = listed
         # When the nearest were found by what is held: whatever else is looked at is compared there as well.
-        self._compared: Compared | None = None
+        self._compared: CachedSimilarities | None = None
         # What was read of items on the way.
         self._read: Mapping[UUID, asyncpg.Record] = {}
         self._asks_words = question.asks_words(has_vector=vector is not None)
         self._at = at
         self._formula = formula
         self._language = language
-        self._cues = Cues.of(question.text, at)
+        self._cues = QueryCues.of(question.text, at)
         self._kinds = tuple(kind for kind in question.kinds if kind in question.filter.kinds)
         # The items nearest to the vector, in their order, as they were found last, and how they were found.
         self.nearest: tuple[UUID, ...] = ()
         self.path = "none"
 
-    async def hits(self) -> tuple[list[tuple[Ranked, asyncpg.Record]], bool]:
+    async def hits(self) -> tuple[list[tuple[RankedItem, asyncpg.Record]], bool]:
         """Return the best items that may be shown, and whether some were not held against the filter.
 
         When too many of those found may not be shown, the search goes deeper until there are enough, or no more.
@@ -195,7 +195,7 @@ class Search:
         question = self._question
         depth = question.depth(asks_words=self._asks_words)
         most = _MOST if question.filter.where is None else _MOST_HELD
-        hits: list[tuple[Ranked, asyncpg.Record]] = []
+        hits: list[tuple[RankedItem, asyncpg.Record]] = []
         while True:
             try:
                 found = await self._gather(question.filter, self._kinds, depth)
@@ -212,7 +212,7 @@ class Search:
                 return hits, found.is_cut and depth >= most and question.filter.where is not None
             depth = min(most, depth * _DEEPER)
 
-    def _ranked(self, found: Found, limit: int) -> list[Ranked]:
+    def _ranked(self, found: SignalMatches, limit: int) -> list[RankedItem]:
         least = self._question.min_similarity
         if found.by_words is not None:
             return ranking.by_words(found.by_words, max_bm25=found.max_bm25, limit=limit)
@@ -230,9 +230,9 @@ class Search:
             fusion=self._formula.fusion,
         )
 
-    async def _shown(self, ranked: Sequence[Ranked], limit: int = 0) -> list[tuple[Ranked, asyncpg.Record]]:
+    async def _shown(self, ranked: Sequence[RankedItem], limit: int = 0) -> list[tuple[RankedItem, asyncpg.Record]]:
         """Read the best items until there are enough of those that may be shown: as many as are wanted, or a limit."""
-        hits: list[tuple[Ranked, asyncpg.Record]] = []
+        hits: list[tuple[RankedItem, asyncpg.Record]] = []
         limit = limit or self._question.limit
         ranked = [one for one in ranked if one.item_id != self._question.excluded_id]
         start = spare = 0
@@ -267,10 +267,10 @@ class Search:
         found = await self._gather(filter_, kinds, depth)
         return bool(await self._shown(self._ranked(found, len(found)), limit=1))
 
-    async def _gather(self, filter_: Filter, kinds: Sequence[str], depth: int) -> Found:
+    async def _gather(self, filter_: Filter, kinds: Sequence[str], depth: int) -> SignalMatches:
         """Find up to `depth` items by each signal that pass a filter, and measure them by the other one."""
         if not kinds:
-            return Found()
+            return SignalMatches()
         if self._question.mode is Mode.KEYWORD:
             is_first = depth == self._question.depth(asks_words=True)
             search = KeywordSearch(self._reading, self._model, self._question, self._language)
@@ -279,7 +279,7 @@ class Search:
         if not self._asks_words:
             passing = await self._passing(filter_, near.keys())
             alone = {id_: found for id_, found in near.items() if id_ in passing}
-            return Found(alone=alone, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
+            return SignalMatches(alone=alone, is_cut=self._goes_on(near, is_cut=is_cut), nearest=tuple(near))
         similarities = {id_: similarity for id_, (_, similarity) in near.items()}
         terms = await self._reading.terms(self._question.text, kinds, self._language)
         least = self._question.limit - len(near)
@@ -287,7 +287,7 @@ class Search:
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
         item_ids = await self._passing(filter_, similarities.keys() | bm25s.keys())
         count = CENTRES if self._question.excluded_id is None else 0
-        centres = ranking.most_promising(item_ids, similarities, bm25s, terms.max_bm25, count=count)
+        centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=count)
         compared = self._compared
         found = await self._reading.measured(
             self._model,
@@ -310,21 +310,21 @@ class Search:
             previous=found.previous,
             asks=found.asks,
             tells_time=found.dated,
-            create_times=[time_of(item_id) for item_id in found.item_ids] if self._cues.spans else (),
+            create_times=[id_time(item_id) for item_id in found.item_ids] if self._cues.spans else (),
             # What was not looked for is only what stands around that which was, unless anything may be found.
             eligible=np.array(
                 [not filter_.all_names or item_id in item_ids for item_id in found.item_ids], dtype=np.bool_
             ),
         )
-        return Found(
+        return SignalMatches(
             candidates=candidates,
             max_bm25=terms.max_bm25,
-            terms=ranking.Terms(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
+            terms=ranking.TermStatistics(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
             is_cut=self._goes_on(near, is_cut=is_cut, says_more=len(matches) == depth),
             nearest=tuple(near),
         )
 
-    async def _similarities(self, found: Measured) -> NDArray[np.float64]:
+    async def _similarities(self, found: ItemMeasurements) -> NDArray[np.float64]:
         """Return the cosines of items. What is held serves for those that nothing was written of since.
 
         Whatever takes an item's vectors away writes the item anew, or other vectors of it.
@@ -387,7 +387,9 @@ class Search:
         if not (listed.held.takes(shortlist, rows) and shortlist.proves(cosines, depth)):
             return None
         self.path = "held"
-        self._compared = Compared(shortlist=shortlist, new={row["item_id"] for row in rows if row["is_new"] is True})
+        self._compared = CachedSimilarities(
+            shortlist=shortlist, new={row["item_id"] for row in rows if row["is_new"] is True}
+        )
         return dict(islice(near.items(), depth)), not shortlist.is_all or len(near) > depth
 
     async def _listed_rows(self, vector: NDArray[np.float32], shortlist: Shortlist) -> list[asyncpg.Record]:

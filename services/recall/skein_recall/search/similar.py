@@ -8,13 +8,13 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import now
 from skein_recall.errors import DocumentNotFound
-from skein_recall.query.model import Question
+from skein_recall.query.model import Query
 
 if TYPE_CHECKING:
-    from skein_recall.index.embedding_queue import Deferred
-    from skein_recall.models.model import Registry
-    from skein_recall.search.result import Answer
-    from skein_recall.search.searcher import Searcher
+    from skein_recall.index.embedding_queue import EmbeddingQueue
+    from skein_recall.models.model import ModelRegistry
+    from skein_recall.search.result import RecallResult
+    from skein_recall.search.searcher import RecallSearcher
     from skein_recall.store import Store
 
 # What an item that was written just before may take to get its vectors.
@@ -24,13 +24,15 @@ _WAIT_SECONDS = 1.0
 class SimilarItems:
     """Finds what is like a stored memory or message."""
 
-    def __init__(self, store: Store, registry: Registry, deferred: Deferred, searcher: Searcher) -> None:
+    def __init__(
+        self, store: Store, registry: ModelRegistry, deferred: EmbeddingQueue, searcher: RecallSearcher
+    ) -> None:
         self._store = store
         self._registry = registry
         self._deferred = deferred
         self._searcher = searcher
 
-    async def find(self, tenant_id: UUID, request: pb.FindSimilarRequest, *, seconds: float) -> Answer:
+    async def find(self, tenant_id: UUID, request: pb.FindSimilarRequest, *, seconds: float) -> RecallResult:
         """Return the items most like one, without it. No connection is held while a text is embedded.
 
         Raises DocumentNotFound for an item that may not be recalled, and QueryEmpty for one without words and vector.
@@ -45,4 +47,4 @@ class SimilarItems:
             item = None if item_id is None else await reading.similar_to(model, item_id, now())
         if item is None:
             raise DocumentNotFound
-        return await self._searcher.recall(tenant_id, Question.of_item(request, item), seconds=seconds)
+        return await self._searcher.recall(tenant_id, Query.of_item(request, item), seconds=seconds)

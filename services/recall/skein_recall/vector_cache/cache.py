@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.metrics import RECALL_HELD
-from skein_recall.vector_cache.matrix import Matrix, Rounded, Shortlist, size_of
+from skein_kit.telemetry.metrics import VECTOR_CACHE_BYTES
+from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.vector_cache.matrix import Key
-    from skein_recall.vector_cache.store import HoldingStore, Moment
+    from skein_recall.vector_cache.store import TransactionHorizon, VectorCacheStore
 
 log = logs.get("recall")
 # A tenant's vectors are read when it searched so often within so many seconds.
@@ -64,14 +64,14 @@ _ROUNDED_AT_ONCE, _WHOLE_AT_ONCE = 30_000_000, 1_000_000
 
 
 @dataclass(slots=True)
-class _Known:
+class _CacheEntry:
     """What is known of a tenant's searches, and what is held of it."""
 
     model: EmbeddingModel
     searches: int = 0
     since: float = 0.0
     used: float = 0.0
-    matrix: Matrix | None = None
+    matrix: VectorMatrix | None = None
     # Not to be looked at before; all of it not to be read before, nor for how long the next time.
     again: float = 0.0
     whole_again: float = 0.0
@@ -83,12 +83,12 @@ class _Known:
         self.pause = min(2 * self.pause, _LONGEST_PAUSE_SECONDS)
 
 
-class Held:
+class VectorCache:
     """The vectors that one process holds."""
 
     def __init__(
         self,
-        store: HoldingStore,
+        store: VectorCacheStore,
         *,
         most_bytes: int,
         least_chunks: int = LEAST_CHUNKS,
@@ -100,15 +100,15 @@ class Held:
         self._least_chunks = max(1, least_chunks)
         self._clock = clock
         # The one that searched last is the last.
-        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._known: OrderedDict[Key, _CacheEntry] = OrderedDict()
         self._bytes = 0
         # Those that are to be read, in order.
         self._wanted: asyncio.Queue[Key] = asyncio.Queue()
         self._waiting: set[Key] = set()
         # The last one that was settled, and when that was.
-        self._moment: Moment | None = None
+        self._moment: TransactionHorizon | None = None
         self._moment_time = 0.0
-        RECALL_HELD.set_function(lambda: self.size)
+        VECTOR_CACHE_BYTES.set_function(lambda: self.size)
 
     @property
     def size(self) -> int:
@@ -122,7 +122,7 @@ class Held:
         if not self._most_bytes:
             return None
         key, at = (tenant_id, model.table_name, model.create_time), self._clock()
-        known = self._known.setdefault(key, _Known(model, since=at))
+        known = self._known.setdefault(key, _CacheEntry(model, since=at))
         self._known.move_to_end(key)
         known.used = at
         age = 0.0 if known.matrix is None else at - known.matrix.read_time
@@ -184,7 +184,7 @@ class Held:
                 self._waiting.discard(key)
             self._forget()
 
-    def _note(self, key: Key, known: _Known, at: float) -> None:
+    def _note(self, key: Key, known: _CacheEntry, at: float) -> None:
         if at - known.since > _LATELY_SECONDS:
             known.since, known.searches = at, 0
         known.searches += 1
@@ -194,12 +194,12 @@ class Held:
             _, last = self._known.popitem(last=False)
             self._let_go(last)
 
-    def _want(self, key: Key, known: _Known, at: float) -> None:
+    def _want(self, key: Key, known: _CacheEntry, at: float) -> None:
         if key not in self._waiting and at >= known.again:
             self._waiting.add(key)
             self._wanted.put_nowait(key)
 
-    async def _look(self, key: Key, known: _Known) -> None:
+    async def _look(self, key: Key, known: _CacheEntry) -> None:
         """Read what came since, or all of it where nothing is held, or too much came."""
         began, held = self._clock(), known.matrix
         if held is not None and began - held.read_time <= OLD_SECONDS:
@@ -208,7 +208,7 @@ class Held:
                 new = await self._store.since(key[0], known.model, held.moment.horizon, MOST_NEW)
             matrix = None
             if new is not None and moment.server == held.moment.server:
-                rounded = await asyncio.to_thread(Rounded.of, new.vectors)
+                rounded = await asyncio.to_thread(QuantizedVectors.of, new.vectors)
                 matrix = held.with_those(new, rounded, moment=moment)
             if matrix is not None:
                 if known.matrix is held and self._known.get(key) is known:
@@ -221,7 +221,7 @@ class Held:
                 return
         await self._read(key, known)
 
-    async def _read(self, key: Key, known: _Known) -> None:
+    async def _read(self, key: Key, known: _CacheEntry) -> None:
         tenant_id, dimensions = key[0], known.model.dimensions
         count = await self._store.count(tenant_id, known.model, self._most_bytes // size_of(1, dimensions) + 1)
         rows = count + int(count * _SPARE_SHARE) + _SPARE_ROWS
@@ -233,11 +233,11 @@ class Held:
         self._bytes += size
         try:
             async with asyncio.timeout(_LOOK_SECONDS + rows / _ROWS_A_SECOND):
-                matrix: Matrix | None = Matrix.empty(
+                matrix: VectorMatrix | None = VectorMatrix.empty(
                     await self._settled(), self._clock(), rows=rows, dimensions=dimensions
                 )
                 async for chunks in self._store.all(tenant_id, known.model):
-                    rounded = await asyncio.to_thread(Rounded.of, chunks.vectors)
+                    rounded = await asyncio.to_thread(QuantizedVectors.of, chunks.vectors)
                     matrix = matrix and matrix.with_those(chunks, rounded)
         finally:
             self._bytes -= size
@@ -250,7 +250,7 @@ class Held:
             # What comes from now on may be read as soon as there is enough of it.
             known.again = self._clock() + _MOMENT_SECONDS
 
-    async def _settled(self) -> Moment:
+    async def _settled(self) -> TransactionHorizon:
         """Return a moment of some seconds ago at most, whose numbers no crash can give away again."""
         began = self._clock()
         if self._moment is None or began - self._moment_time > _MOMENT_SECONDS:
@@ -262,7 +262,7 @@ class Held:
             self._moment, self._moment_time = moment, began
         return self._moment
 
-    def _make_room(self, known: _Known, size: int) -> bool:
+    def _make_room(self, known: _CacheEntry, size: int) -> bool:
         """Let go of what was not used lately until there is room beside the rest; say whether there is.
 
         When that would not be enough nothing is let go of, but for what is held of the same tenant.
@@ -281,7 +281,7 @@ class Held:
             self._let_go(other)
         return True
 
-    def _let_go(self, known: _Known) -> None:
+    def _let_go(self, known: _CacheEntry) -> None:
         if known.matrix is not None:
             self._bytes -= known.matrix.size
             known.matrix = None

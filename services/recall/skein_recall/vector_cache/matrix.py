@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skein_recall.vector_cache.store import Chunks, Moment
+    from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
     # A tenant, and a model: its table, and when that was made, for one of the same name may come after it.
     Key = tuple[UUID, str, datetime]
@@ -44,7 +44,7 @@ _NONE = -2.0
 _HIDDEN, _LEAST_NUMBER = -np.inf, float(np.finfo(np.float32).min)
 
 
-class Rounded(NamedTuple):
+class QuantizedVectors(NamedTuple):
     """Vectors as whole numbers: each is about its row of `numbers` times its step."""
 
     numbers: NDArray[np.int8]
@@ -70,13 +70,13 @@ class Rounded(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Matrix:
+class VectorMatrix:
     """Some tenant's chunks as they were at a moment: the first `count` rows, but for those that were replaced since.
 
     Rows after them are free: a later matrix has its own there, and shares the others.
     """
 
-    moment: Moment
+    moment: TransactionHorizon
     read_time: float
     count: int
     item_ids: list[UUID]
@@ -85,14 +85,14 @@ class Matrix:
     are_messages: NDArray[np.bool_]
     are_replaced: NDArray[np.bool_]
     vectors: NDArray[np.float32]
-    # The same rounded, as `Rounded` has them; `length` is that of the longest.
+    # The same rounded, as `QuantizedVectors` has them; `length` is that of the longest.
     numbers: NDArray[np.int8]
     steps: NDArray[np.float32]
     rests: NDArray[np.float32]
     length: float = 0.0
 
     @classmethod
-    def empty(cls, moment: Moment, read_time: float, *, rows: int, dimensions: int) -> Matrix:
+    def empty(cls, moment: TransactionHorizon, read_time: float, *, rows: int, dimensions: int) -> VectorMatrix:
         """Make one with room for so many rows."""
         return cls(
             moment=moment,
@@ -153,7 +153,9 @@ class Matrix:
         is_all = len(order) < rows or rows == self.count
         return list(item_ids), _NONE if is_all else least
 
-    def with_those(self, new: Chunks, rounded: Rounded, *, moment: Moment | None = None) -> Matrix | None:
+    def with_those(
+        self, new: ChunkVectors, rounded: QuantizedVectors, *, moment: TransactionHorizon | None = None
+    ) -> VectorMatrix | None:
         """Return it with chunks that came, which may be there already; None when there is no room for them.
 
         `rounded` are their vectors.
@@ -190,7 +192,7 @@ class Matrix:
         product is at most that of the lengths (Cauchy and Schwarz). So each cosine is known but for a margin, and who
         may have a greater one than the `count`-th of the least that they can be is among the nearest, perhaps.
         """
-        # As `Rounded` does it, for a single vector in a third of the time.
+        # As `QuantizedVectors` does it, for a single vector in a third of the time.
         step = float(np.abs(vector).max()) / _MOST or 1.0
         numbers = np.rint(vector / step)
         rest = vector - numbers * step
@@ -214,7 +216,7 @@ class Shortlist:
     """The items that may be nearest to a vector, by what is held of a tenant."""
 
     key: Key
-    matrix: Matrix
+    matrix: VectorMatrix
     kinds: tuple[str, ...]
     # As the database compares it: in half precision.
     vector: NDArray[np.float32]
@@ -226,7 +228,7 @@ class Shortlist:
     def of_matrix(
         cls,
         key: Key,
-        matrix: Matrix,
+        matrix: VectorMatrix,
         vector: NDArray[np.float32],
         kinds: tuple[str, ...],
         count: int,
@@ -241,7 +243,7 @@ class Shortlist:
         return cls(key=key, matrix=matrix, kinds=kinds, vector=vector, item_ids=item_ids, least=least)
 
     @property
-    def moment(self) -> Moment:
+    def moment(self) -> TransactionHorizon:
         """When what is held was all that there was."""
         return self.matrix.moment
 

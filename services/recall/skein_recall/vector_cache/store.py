@@ -8,7 +8,7 @@ from uuid import UUID
 
 import numpy as np
 
-from skein_kit.search_text.vector_columns import of_table
+from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _FIRST = (UUID(int=0), 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
+class TransactionHorizon:
     """When a reading began, as the database tells it."""
 
     # When the server was started: the transactions of another one are others.
@@ -40,7 +40,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chunks:
+class ChunkVectors:
     """The vectors of chunks over all dimensions, a row for each, with its item and whether that is a message."""
 
     item_ids: list[UUID]
@@ -63,19 +63,19 @@ class Chunks:
         )
 
 
-class HoldingStore:
+class VectorCacheStore:
     """Reads the vectors of one tenant in portions, each in a transaction of its own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def moment(self) -> Moment:
+    async def moment(self) -> TransactionHorizon:
         """Return the present: whatever is read from now on has all that the transactions below its horizon wrote."""
         async with self._database.shared() as tx:
             (row,) = await tx.rows(QUERIES["held_state"])
-        return Moment(**row)
+        return TransactionHorizon(**row)
 
-    async def is_settled(self, moment: Moment) -> bool | None:
+    async def is_settled(self, moment: TransactionHorizon) -> bool | None:
         """Say whether the numbers below a moment's horizon are used up for good, should the server crash now.
 
         None when another server answers.
@@ -88,28 +88,28 @@ class HoldingStore:
     async def count(self, tenant_id: UUID, model: EmbeddingModel, most: int) -> int:
         """Return how many chunks a tenant has, up to a number."""
         async with self._reading(tenant_id) as tx:
-            query = of_table(QUERIES["count_vectors"], model.table_name)
+            query = for_table(QUERIES["count_vectors"], model.table_name)
             count: int = await tx.value(query, tenant_id=tenant_id, most=most)
         return count
 
-    async def all(self, tenant_id: UUID, model: EmbeddingModel) -> AsyncIterator[Chunks]:
+    async def all(self, tenant_id: UUID, model: EmbeddingModel) -> AsyncIterator[ChunkVectors]:
         """Read all of a tenant's chunks, some at a time."""
-        query, (item_id, chunk) = of_table(QUERIES["vectors_after"], model.table_name), _FIRST
+        query, (item_id, chunk) = for_table(QUERIES["vectors_after"], model.table_name), _FIRST
         while True:
             async with self._reading(tenant_id) as tx:
                 rows = await tx.rows(query, tenant_id=tenant_id, item_id=item_id, chunk=chunk, count=_PORTION)
             if rows:
-                yield Chunks.of(rows, model.dimensions)
+                yield ChunkVectors.of(rows, model.dimensions)
                 item_id, chunk = rows[-1]["item_id"], rows[-1]["chunk"]
             if len(rows) < _PORTION:
                 return
 
-    async def since(self, tenant_id: UUID, model: EmbeddingModel, horizon: int, most: int) -> Chunks | None:
+    async def since(self, tenant_id: UUID, model: EmbeddingModel, horizon: int, most: int) -> ChunkVectors | None:
         """Read the chunks that came with the transaction `horizon` or later; None when they are more than `most`."""
-        query = of_table(QUERIES["vectors_since"], model.table_name)
+        query = for_table(QUERIES["vectors_since"], model.table_name)
         async with self._reading(tenant_id) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, horizon=horizon, count=most + 1)
-        return None if len(rows) > most else Chunks.of(rows, model.dimensions)
+        return None if len(rows) > most else ChunkVectors.of(rows, model.dimensions)
 
     def _reading(self, tenant_id: UUID) -> AbstractAsyncContextManager[Transaction]:
         return self._database.tenant(tenant_id, plans_again=False, aside=True, reads=True)

@@ -11,8 +11,8 @@ from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
 from skein_kit.ids import EPOCH
 from skein_kit.json_values import exact
 from skein_kit.json_values.exact import MAX_JSON_BYTES
-from skein_kit.rpc.row_times import RowTimes
-from skein_kit.rpc.well_known_types import json_of, moment
+from skein_kit.rpc.row_times import ImportTimes
+from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _MAX_STATE_TTL = timedelta(days=36_525)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Current:
+class StoredAgentState:
     """A state as it is stored. `state_data` is JSON text."""
 
     state_data: str
@@ -46,7 +46,7 @@ class Current:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Put:
+class AgentStatePut:
     """A state to store, in place of the one that is there or merged into it."""
 
     agent_id: str
@@ -63,7 +63,7 @@ class Put:
     at: datetime
     by: str
     # None: it is put there now.
-    times: RowTimes | None = None
+    times: ImportTimes | None = None
 
     @classmethod
     def of(
@@ -73,7 +73,7 @@ class Put:
         at: datetime,
         by: str,
         agent_id: str = "",
-        times: RowTimes | None = None,
+        times: ImportTimes | None = None,
     ) -> Self:
         """Read a request at the time `at`; `agent_id` stands in for an agent that is not named.
 
@@ -89,7 +89,7 @@ class Put:
         return cls(
             agent_id=state.agent_id or agent_id,
             session_id=state.session_id,
-            state_data=json_of(state, "state_data") or "{}",
+            state_data=json_text(state, "state_data") or "{}",
             merges=request.mode == pb.STATE_MODE_MERGE,
             must_not_exist=request.must_not_exist,
             revision=state.revision,
@@ -99,7 +99,7 @@ class Put:
             times=times,
         )
 
-    def onto(self, current: Current | None) -> dict[str, object]:
+    def onto(self, current: StoredAgentState | None) -> dict[str, object]:
         """Return the columns to store, given what is there; an expired state counts as none.
 
         Raises AgentStateExists, AgentStateNotFound and RevisionStale where what is there is not what was expected.
@@ -114,10 +114,10 @@ class Put:
                 raise RevisionStale(given=self.revision, current=standing.revision)
         state_data, expire_time = self.state_data, self.expire_time
         if self.merges and standing is not None:
-            state_data = merged(standing.state_data, self.state_data)
+            state_data = merge_patch(standing.state_data, self.state_data)
             expire_time = self.expire_time or standing.expire_time
         elif self.merges:
-            state_data = merged("{}", self.state_data)
+            state_data = merge_patch("{}", self.state_data)
         first = self.times.create_time if self.times else self.at
         return {
             "agent_id": self.agent_id,
@@ -140,27 +140,27 @@ class ItemPut:
     key: str
     value: str
     expire_time: datetime
-    times: RowTimes
+    times: ImportTimes
 
     @classmethod
-    def of(cls, request: pb.PutItemRequest, *, at: datetime, times: RowTimes | None = None) -> Self:
+    def of(cls, request: pb.PutItemRequest, *, at: datetime, times: ImportTimes | None = None) -> Self:
         """Read a request at the time `at`; `times` are those that an import keeps."""
         if not request.HasField("value") or request.value.WhichOneof("kind") is None:
             raise FieldInvalid(violations=[("value", "is any JSON value, null included")])
         lifetime = _lifetime(request, "ttl", MAX_ITEM_TTL) or DEFAULT_ITEM_TTL
-        expire_time = moment(request, "expire_time") if request.keep_times else None
+        expire_time = read_time(request, "expire_time") if request.keep_times else None
         if expire_time is not None and expire_time > at + MAX_ITEM_TTL:
             raise FieldInvalid(violations=[("expire_time", f"lies more than {MAX_ITEM_TTL.days} days ahead")])
         return cls(
             session_id=request.session_id,
             key=request.key,
-            value=json_of(request, "value") or "null",
+            value=json_text(request, "value") or "null",
             expire_time=expire_time or at + lifetime,
-            times=times or RowTimes(create_time=at, update_time=at),
+            times=times or ImportTimes(create_time=at, update_time=at),
         )
 
 
-def two_names(place: Sequence[str] | None) -> tuple[str, str]:
+def keys_from_page_token(place: Sequence[str] | None) -> tuple[str, str]:
     """Read the names that a page token says a list goes on after; nothing comes before the first page's."""
     if place is None:
         return "", ""
@@ -176,7 +176,7 @@ def first_revision(at: datetime) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
-def merged(document: str, patch: str) -> str:
+def merge_patch(document: str, patch: str) -> str:
     """Apply a JSON Merge Patch (RFC 7396): members given replace, null removes, objects are merged in turn.
 
     All are JSON text. Raises FieldInvalid when more comes out than a state may hold.
@@ -202,7 +202,7 @@ def _patched(target: Any, patch: Any) -> Any:
 
 
 def _end_of_state(request: pb.PutAgentStateRequest, at: datetime) -> datetime | None:
-    expire_time = moment(request.state, "expire_time")
+    expire_time = read_time(request.state, "expire_time")
     lifetime = _lifetime(request, "ttl", _MAX_STATE_TTL)
     if lifetime is None:
         if expire_time is not None and expire_time <= at and not request.keep_times:

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2, states_pb2
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.row_times import RowTimes
-from skein_session.agent_states.model import ItemPut, Put
+from skein_kit.rpc.row_times import ImportTimes
+from skein_session.agent_states.model import AgentStatePut, ItemPut
 
 if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
     from skein_session.agent_states.store import StateStore
-    from skein_session.erasure.store import ErasingStore
-    from skein_session.export.store import ExportingStore
+    from skein_session.erasure.store import ErasureStore
+    from skein_session.export.store import ExportStore
 
 
 class StateRpcs:
     """What agents keep in mind, what sessions keep for a while, and what is removed for good."""
 
-    def __init__(self, *, states: StateStore, erasing: ErasingStore, exporting: ExportingStore) -> None:
+    def __init__(self, *, states: StateStore, erasing: ErasureStore, exporting: ExportStore) -> None:
         self._states = states
         self._erasing = erasing
         self._exporting = exporting
@@ -31,9 +31,9 @@ class StateRpcs:
         self, request: states_pb2.PutAgentStateRequest, context: Context
     ) -> states_pb2.PutAgentStateResponse:
         who, at = caller(context), now()
-        times = RowTimes.of(request.state, who, at, keep_times=request.keep_times)
-        put = Put.of(request, at=at, by=who.principal, agent_id=who.agent_id, times=times)
-        return await self._states.put(who.tenant(), Once.of(who, request), put)
+        times = ImportTimes.of(request.state, who, at, keep_times=request.keep_times)
+        put = AgentStatePut.of(request, at=at, by=who.principal, agent_id=who.agent_id, times=times)
+        return await self._states.put(who.tenant(), IdempotencyKey.of(who, request), put)
 
     async def GetAgentState(
         self, request: states_pb2.GetAgentStateRequest, context: Context
@@ -52,13 +52,13 @@ class StateRpcs:
     ) -> states_pb2.DeleteAgentStateResponse:
         who = caller(context)
         agent_id = _agent(request.agent_id, who)
-        return await self._states.delete(who.tenant(), Once.of(who, request), request, agent_id, now())
+        return await self._states.delete(who.tenant(), IdempotencyKey.of(who, request), request, agent_id, now())
 
     async def PutItem(self, request: states_pb2.PutItemRequest, context: Context) -> states_pb2.PutItemResponse:
         who, at = caller(context), now()
-        times = RowTimes.of(request, who, at, keep_times=request.keep_times)
+        times = ImportTimes.of(request, who, at, keep_times=request.keep_times)
         put = ItemPut.of(request, at=at, times=times)
-        return await self._states.put_item(who.tenant(), Once.of(who, request), put, at=at, by=who.principal)
+        return await self._states.put_item(who.tenant(), IdempotencyKey.of(who, request), put, at=at, by=who.principal)
 
     async def GetItem(self, request: states_pb2.GetItemRequest, context: Context) -> states_pb2.GetItemResponse:
         item = await self._states.get_item(caller(context).tenant(), request.session_id, request.key, now())
@@ -71,25 +71,25 @@ class StateRpcs:
         self, request: states_pb2.DeleteItemRequest, context: Context
     ) -> states_pb2.DeleteItemResponse:
         who = caller(context)
-        return await self._states.delete_item(who.tenant(), Once.of(who, request), request, now())
+        return await self._states.delete_item(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def PurgeSession(
         self, request: states_pb2.PurgeSessionRequest, context: Context
     ) -> states_pb2.PurgeSessionResponse:
         who = caller(context)
-        return await self._erasing.session(who.tenant(), Once.of(who, request), request, now())
+        return await self._erasing.session(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def PurgeMessages(
         self, request: states_pb2.PurgeMessagesRequest, context: Context
     ) -> states_pb2.PurgeMessagesResponse:
         who = caller(context)
-        return await self._erasing.messages(who.tenant(), Once.of(who, request), request, now())
+        return await self._erasing.messages(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def PurgeSubject(
         self, request: states_pb2.PurgeSubjectRequest, context: Context
     ) -> states_pb2.PurgeSubjectResponse:
         who = caller(context)
-        return await self._erasing.subject(who.tenant(), Once.of(who, request), request, now())
+        return await self._erasing.subject(who.tenant(), IdempotencyKey.of(who, request), request, now())
 
     async def ExportSubject(
         self, request: session_pb2.ExportSubjectRequest, context: Context

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import AgentNotActive, RevisionStale, TransactionConflict
-from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
-from skein_session.agent_states.model import MAX_ITEMS, Current, two_names
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_session.agent_states.model import MAX_ITEMS, StoredAgentState, keys_from_page_token
 from skein_session.errors import AgentStateNotFound, ItemNotFound, ItemsFull, SessionNotFound
 from skein_session.sessions import convert as wire
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once, Requests
-    from skein_kit.quotas.store import Quotas
-    from skein_session.agent_states.model import ItemPut, Put
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_session.agent_states.model import AgentStatePut, ItemPut
 
 _QUERIES = Queries.of("skein_session")
 # How often a state is looked for again that another call stored at the same moment.
@@ -33,12 +33,12 @@ _SWEEP = 1000
 class StateStore:
     """States by agent and session, items by session and key."""
 
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
+    def __init__(self, database: Database, requests: IdempotencyStore, quotas: QuotaCounter) -> None:
         self._database = database
         self._requests = requests
         self._quotas = quotas
 
-    async def put(self, tenant_id: UUID, once: Once, put: Put) -> pb.PutAgentStateResponse:
+    async def put(self, tenant_id: UUID, once: IdempotencyKey, put: AgentStatePut) -> pb.PutAgentStateResponse:
         """Store a state, or return the answer that its request_id has."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -68,8 +68,8 @@ class StateStore:
         self, tenant_id: UUID, request: pb.ListAgentStatesRequest, at: datetime
     ) -> pb.ListAgentStatesResponse:
         """Read a page of states that have not expired, by agent, then by session."""
-        after_agent, after_session = two_names(read_token(request.page_token, tenant_id, request))
-        size = page_size(request.page_size)
+        after_agent, after_session = keys_from_page_token(read_token(request.page_token, tenant_id, request))
+        size = resolve_page_size(request.page_size)
         asked = {"tenant_id": tenant_id, "agent_id": request.agent_id or None, "after_agent": after_agent, "at": at}
         async with self._database.tenant(tenant_id) as tx:
             if request.session_id:
@@ -82,7 +82,7 @@ class StateStore:
                 )
             else:
                 rows = await tx.rows(_QUERIES["list_states"], **asked, after_session=after_session, limit=size + 1)
-        states = fitting(wire.state(row) for row in rows[:size])
+        states = fit_items(wire.state(row) for row in rows[:size])
         response = pb.ListAgentStatesResponse(states=states)
         if len(rows) > len(states):
             place = [states[-1].agent_id, states[-1].session_id]
@@ -90,7 +90,7 @@ class StateStore:
         return response
 
     async def delete(
-        self, tenant_id: UUID, once: Once, request: pb.DeleteAgentStateRequest, agent_id: str, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.DeleteAgentStateRequest, agent_id: str, at: datetime
     ) -> pb.DeleteAgentStateResponse:
         """Remove a state for good, once for each request."""
         response = pb.DeleteAgentStateResponse()
@@ -107,7 +107,9 @@ class StateStore:
             await self._quotas.charge(tx, tenant_id, {"agent_states": -1})
         return response
 
-    async def put_item(self, tenant_id: UUID, once: Once, put: ItemPut, *, at: datetime, by: str) -> pb.PutItemResponse:
+    async def put_item(
+        self, tenant_id: UUID, once: IdempotencyKey, put: ItemPut, *, at: datetime, by: str
+    ) -> pb.PutItemResponse:
         """Store an item in place of what is under its key, or return the answer that its request_id has."""
         of_session = {"tenant_id": tenant_id, "session_id": put.session_id}
         async with self._database.tenant(tenant_id) as tx:
@@ -146,8 +148,8 @@ class StateStore:
 
     async def items(self, tenant_id: UUID, request: pb.ListItemsRequest, at: datetime) -> pb.ListItemsResponse:
         """Read a page of a session's items that have not expired, by key."""
-        after, _ = two_names(read_token(request.page_token, tenant_id, request))
-        size = page_size(request.page_size)
+        after, _ = keys_from_page_token(read_token(request.page_token, tenant_id, request))
+        size = resolve_page_size(request.page_size)
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
                 _QUERIES["list_items"],
@@ -160,14 +162,14 @@ class StateStore:
             )
             if not rows:
                 await _must_exist(tx, tenant_id, request.session_id)
-        items = fitting(wire.item(row) for row in rows[:size])
+        items = fit_items(wire.item(row) for row in rows[:size])
         response = pb.ListItemsResponse(items=items)
         if len(rows) > len(items):
             response.next_page_token = write_token([items[-1].key, ""], tenant_id, request)
         return response
 
     async def delete_item(
-        self, tenant_id: UUID, once: Once, request: pb.DeleteItemRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.DeleteItemRequest, at: datetime
     ) -> pb.DeleteItemResponse:
         """Remove an item for good, once for each request."""
         response = pb.DeleteItemResponse()
@@ -192,7 +194,7 @@ class StateStore:
         return states + items
 
     @staticmethod
-    async def _stored(tx: Transaction, tenant_id: UUID, put: Put) -> tuple[dict[str, object], bool]:
+    async def _stored(tx: Transaction, tenant_id: UUID, put: AgentStatePut) -> tuple[dict[str, object], bool]:
         """Store a state; return what it is now, and whether there was none."""
         for _ in range(_TRIES):
             row = await tx.row(
@@ -205,8 +207,8 @@ class StateStore:
         raise TransactionConflict
 
 
-def _current(row: Record) -> Current:
-    return Current(
+def _current(row: Record) -> StoredAgentState:
+    return StoredAgentState(
         state_data=row["state_data"],
         revision=row["revision"],
         expire_time=row["expire_time"],

@@ -30,7 +30,7 @@ _FORMAT = "skein_session_archive_v1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class SessionRows:
     """All that a session has of messages: as lines of a file, and what is to be known of them meanwhile."""
 
     lines: list[str]
@@ -44,7 +44,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
+class ArchivedRows:
     """What a file holds: messages by sequence, and places of those that are not deleted."""
 
     messages: list[dict[str, Any]]
@@ -56,15 +56,15 @@ class Rows:
             row["agent_id"] = row["agent_id"] or agent_id
             row["subject_id"] = row["subject_id"] or subject_id
 
-    def among(self, message_ids: set[UUID]) -> Rows:
+    def among(self, message_ids: set[UUID]) -> ArchivedRows:
         """Return these without messages that are not named."""
-        return Rows(
+        return ArchivedRows(
             messages=[row for row in self.messages if UUID(row["message_id"]) in message_ids],
             order=[row for row in self.order if UUID(row["message_id"]) in message_ids],
         )
 
 
-async def held(tx: Transaction, tenant_id: UUID, session_id: str) -> Held:
+async def read_session_rows(tx: Transaction, tenant_id: UUID, session_id: str) -> SessionRows:
     """Read all that a session has of messages. Raises SessionTooLong."""
     lines: list[str] = []
     index: list[dict[str, Any]] = []
@@ -84,17 +84,17 @@ async def held(tx: Transaction, tenant_id: UUID, session_id: str) -> Held:
     while rows := await tx.rows(_QUERIES["cold_order"], **of_session, after=after):
         after = rows[-1]["sequence"]
         lines += [_line("order", row["row"]) for row in rows]
-    return Held(lines=lines, index=index, active_count=active_count)
+    return SessionRows(lines=lines, index=index, active_count=active_count)
 
 
-def headed(lines: Sequence[str]) -> list[str]:
+def with_header(lines: Sequence[str]) -> list[str]:
     """Return the lines of a file, which begin with what it is; no two files are the same one."""
     return [exact.dumps({"format": _FORMAT, "file_id": str(uuid4())}), *lines]
 
 
-def read(lines: Sequence[str]) -> Rows:
+def read(lines: Sequence[str]) -> ArchivedRows:
     """Return what the lines of a file hold."""
-    rows = Rows(messages=[], order=[])
+    rows = ArchivedRows(messages=[], order=[])
     tables = {"messages": rows.messages, "order": rows.order}
     for line in lines[1:]:
         said = exact.loads(line)
@@ -102,7 +102,7 @@ def read(lines: Sequence[str]) -> Rows:
     return rows
 
 
-async def put_back(tx: Transaction, tenant_id: UUID, rows: Rows, *, is_active: bool) -> list[Document]:
+async def insert_rows(tx: Transaction, tenant_id: UUID, rows: ArchivedRows, *, is_active: bool) -> list[Document]:
     """Store rows; of a session that is deleted all of them as deleted. Return what is to get vectors."""
     messages = rows.messages if is_active else [{**row, "is_active": False} for row in rows.messages]
     # Places only of what can be read.
@@ -113,7 +113,7 @@ async def put_back(tx: Transaction, tenant_id: UUID, rows: Rows, *, is_active: b
     for start in range(0, len(messages), SLICE):
         shown = await records(tx, tenant_id, [row for row in messages[start : start + SLICE] if row["is_active"]])
         part = [document for row in shown if (document := document_of(wired(row))) is not None]
-        await postings.put(tx, tenant_id, part)
+        await postings.add_documents(tx, tenant_id, part)
         documents += part
     return documents
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from skein.session.v1 import archives_pb2 as pb
-from skein_kit.cold_storage.files import Written
+from skein_kit.cold_storage.files import FileInfo
 from skein_kit.database.named_queries import Queries
-from skein_kit.errors import ArchiveDamaged, Refusal, TransactionConflict
-from skein_kit.idempotency.store import Once
-from skein_kit.ids import EPOCH, new_id, time_of
-from skein_kit.rpc.well_known_types import time
+from skein_kit.errors import ArchiveDamaged, RpcError, TransactionConflict
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import EPOCH, id_time, new_id
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text import postings
 from skein_session.cold_storage import rows as cold_rows
-from skein_session.errors import SessionNotArchived, SessionNotFound, SessionTooLong
+from skein_session.errors import SessionNotFound, SessionNotHidden, SessionTooLong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.cold_storage.files import Cold
-    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.cold_storage.files import ColdFiles
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Requests
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.search_text.postings import Document
 
@@ -47,42 +47,51 @@ _LOOKS = 50
 _BROUGHT_BACK = 2000
 _FILES = 200
 
-FileOf = tuple[UUID, bytes]
+FileRef = tuple[UUID, bytes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _File:
+class _PendingFile:
     """A file that nothing names yet."""
 
     session_id: str
     file_id: UUID
-    held: cold_rows.Held
-    written: Written
+    held: cold_rows.SessionRows
+    written: FileInfo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stored:
+class ArchivedSession:
     """A session's file as it was read: its checksum, what it holds, and whether the session is there."""
 
     checksum: bytes
-    rows: cold_rows.Rows
+    rows: cold_rows.ArchivedRows
     is_active: bool
 
 
-class ArchiveStore:
+class ColdStorageStore:
     """Takes the messages of archived sessions to cold storage and back."""
 
-    def __init__(self, database: Database, requests: Requests, policies: Policies, months: Months, cold: Cold) -> None:
+    def __init__(
+        self,
+        database: Database,
+        requests: IdempotencyStore,
+        policies: Policies,
+        months: MonthlyPartitions,
+        cold: ColdFiles,
+    ) -> None:
         self._database = database
         self._requests = requests
         self._policies = policies
         self._months = months
         self._cold = cold
 
-    async def store(self, tenant_id: UUID, once: Once, session_id: str, at: datetime) -> pb.StoreSessionResponse:
+    async def store(
+        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+    ) -> pb.StoreSessionResponse:
         """Take a session's messages out of the tables, or return the answer that the request has.
 
-        Raises SessionNotFound, SessionNotArchived, SessionTooLong, and TransactionConflict when the session changed
+        Raises SessionNotFound, SessionNotHidden, SessionTooLong, and TransactionConflict when the session changed
         meanwhile.
         """
         first = await self._first(tenant_id, once)
@@ -92,7 +101,7 @@ class ArchiveStore:
         return response
 
     async def restore(
-        self, tenant_id: UUID, once: Once, session_id: str, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
     ) -> tuple[pb.RestoreSessionResponse, list[Document]]:
         """Bring a session back, or return the answer that the request has; with what is to get vectors.
 
@@ -120,7 +129,7 @@ class ArchiveStore:
     async def store_some(self, tenant_id: UUID, *, at: datetime, by: str, count: int) -> tuple[int, bool]:
         """Store sessions that are put away for longer than the tenant's policy says; say whether there may be more."""
         more = await self.sweep(tenant_id, at)
-        once = Once(principal=by, method="", request_id="", fingerprint=b"")
+        once = IdempotencyKey(principal=by, method="", request_id="", fingerprint=b"")
         stored, after = 0, (EPOCH, "")
         for _ in range(_LOOKS):
             async with self._database.tenant(tenant_id) as tx:
@@ -139,7 +148,7 @@ class ArchiveStore:
             for row in rows:
                 if stored == count:
                     return stored, True
-                with suppress(SessionNotFound, SessionNotArchived, SessionTooLong, TransactionConflict):
+                with suppress(SessionNotFound, SessionNotHidden, SessionTooLong, TransactionConflict):
                     _, is_done = await self._store(tenant_id, once, row["session_id"], at)
                     stored += is_done
                 after = (row["archive_time"], row["session_id"])
@@ -147,7 +156,7 @@ class ArchiveStore:
                 break
         return stored, more
 
-    async def read(self, tenant_id: UUID, session_id: str) -> Stored | None:
+    async def read(self, tenant_id: UUID, session_id: str) -> ArchivedSession | None:
         """Read what a session has in cold storage and was not purged there; None when it is not stored.
 
         Raises ArchiveDamaged.
@@ -162,7 +171,7 @@ class ArchiveStore:
             if stored is None:
                 return None
             try:
-                written = Written(checksum=stored["checksum"], byte_count=stored["byte_count"])
+                written = FileInfo(checksum=stored["checksum"], byte_count=stored["byte_count"])
                 lines = await self._cold.read(tenant_id, stored["file_id"], written)
             except ArchiveDamaged:
                 # Somebody else may just have restored it.
@@ -172,7 +181,7 @@ class ArchiveStore:
                 continue
             rows = (await asyncio.to_thread(cold_rows.read, lines)).among({row["message_id"] for row in named})
             rows.inherit(stored["agent_id"], stored["subject_id"])
-            return Stored(checksum=stored["checksum"], rows=rows, is_active=stored["is_active"])
+            return ArchivedSession(checksum=stored["checksum"], rows=rows, is_active=stored["is_active"])
 
     async def records(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> list[Record]:
         """Return messages from a file as the tables would return them."""
@@ -182,35 +191,35 @@ class ArchiveStore:
     async def bring_back(self, tenant_id: UUID, session_ids: Iterable[str], at: datetime) -> None:
         """Restore sessions, be they deleted; those that are not stored are passed over."""
         for session_id in sorted(set(session_ids)):
-            await self._restore(tenant_id, _NOBODY, session_id, at)
+            await self._restore(tenant_id, _NO_KEY, session_id, at)
 
     async def bring_back_naming(self, tenant_id: UUID, subject_id: str, at: datetime) -> None:
         """Restore some of the sessions in whose files messages of a person lie."""
         count = 0
         while count < _BROUGHT_BACK:
             async with self._database.tenant(tenant_id) as tx:
-                row = await next_naming(tx, tenant_id, subject_id, "")
+                row = await next_archived_of_subject(tx, tenant_id, subject_id, "")
                 stored = row and await tx.row(
                     _QUERIES["get_stored_session"], tenant_id=tenant_id, session_id=row["session_id"]
                 )
             if row is None:
                 return
-            await self._restore(tenant_id, _NOBODY, row["session_id"], at)
+            await self._restore(tenant_id, _NO_KEY, row["session_id"], at)
             count += max(1, stored["message_count"] if stored else 1)
 
     async def unname(self, tx: Transaction, tenant_id: UUID, session_id: str) -> None:
         """Let a session name its file no more, which is then due."""
         file = await tx.row(_QUERIES["delete_stored_session"], tenant_id=tenant_id, session_id=session_id)
         if file is not None:
-            await _note(tx, tenant_id, (file["file_id"], file["checksum"]), None, EPOCH)
+            await _insert_pending_file(tx, tenant_id, (file["file_id"], file["checksum"]), None, EPOCH)
 
     @staticmethod
-    async def void(tx: Transaction, tenant_id: UUID, session_ids: Iterable[str]) -> list[FileOf]:
+    async def void(tx: Transaction, tenant_id: UUID, session_ids: Iterable[str]) -> list[FileRef]:
         """Let no session name files that are being written for it; return them, to be removed after the commit."""
         rows = await tx.rows(_QUERIES["void_files"], tenant_id=tenant_id, session_ids=sorted(session_ids))
         return [(row["file_id"], row["checksum"]) for row in rows]
 
-    async def clear(self, tenant_id: UUID, voided: Iterable[FileOf], at: datetime) -> None:
+    async def clear(self, tenant_id: UUID, voided: Iterable[FileRef], at: datetime) -> None:
         """Remove what a purge took away: files that are due, and those that may be written still, which stay noted."""
         for file_id, checksum in voided:
             await self._cold.delete(tenant_id, file_id, checksum)
@@ -231,20 +240,20 @@ class ArchiveStore:
         """Remove every file of a tenant that is being deleted."""
         await self._cold.delete_tenant(tenant_id)
 
-    async def _first(self, tenant_id: UUID, once: Once) -> bytes | None:
+    async def _first(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
         """Return the answer that a request has; it is claimed later, together with the work."""
         if not once.request_id:
             return None
-        with suppress(_New):
+        with suppress(_NoSavedResponse):
             async with self._database.tenant(tenant_id) as tx:
                 first = await self._requests.claim(tx, tenant_id, once)
                 if first is None:
-                    raise _New
+                    raise _NoSavedResponse
                 return first
         return None
 
     async def _store(
-        self, tenant_id: UUID, once: Once, session_id: str, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
     ) -> tuple[pb.StoreSessionResponse, bool]:
         """Store a session; return the answer, and whether it was done now."""
         file = await self._written(tenant_id, session_id, at)
@@ -254,30 +263,30 @@ class ArchiveStore:
                 first = await self._requests.claim(tx, tenant_id, once)
                 if first is not None:
                     return pb.StoreSessionResponse.FromString(first), False
-                store_time = (await _archived(tx, tenant_id, session_id, lock=True))["store_time"]
+                store_time = (await _require_hidden(tx, tenant_id, session_id, lock=True))["store_time"]
                 is_done = store_time is None
                 if is_done:
                     await self._take(tx, tenant_id, file, at=at, by=once.principal)
-                response = pb.StoreSessionResponse(store_time=time(store_time or at))
+                response = pb.StoreSessionResponse(store_time=to_timestamp(store_time or at))
                 await self._requests.answer(tx, tenant_id, once, response)
             is_named = is_done
             return response, is_done
         finally:
             if file is not None and not is_named:
-                with suppress(Refusal):
+                with suppress(RpcError):
                     await self._drop(tenant_id, file)
 
-    async def _written(self, tenant_id: UUID, session_id: str, at: datetime) -> _File | None:
+    async def _written(self, tenant_id: UUID, session_id: str, at: datetime) -> _PendingFile | None:
         """Write a session's messages to a file, which is noted before; None when they are stored already."""
         async with self._database.tenant(tenant_id) as tx:
-            if (await _archived(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
+            if (await _require_hidden(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
                 return None
-            held = await cold_rows.held(tx, tenant_id, session_id)
+            held = await cold_rows.read_session_rows(tx, tenant_id, session_id)
         # Between two transactions: packing takes seconds.
-        packed, written = await asyncio.to_thread(self._cold.pack, cold_rows.headed(held.lines))
-        file = _File(session_id=session_id, file_id=new_id(at), held=held, written=written)
+        packed, written = await asyncio.to_thread(self._cold.pack, cold_rows.with_header(held.lines))
+        file = _PendingFile(session_id=session_id, file_id=new_id(at), held=held, written=written)
         async with self._database.tenant(tenant_id) as tx:
-            await _note(tx, tenant_id, (file.file_id, written.checksum), session_id, at + _CUT_OFF)
+            await _insert_pending_file(tx, tenant_id, (file.file_id, written.checksum), session_id, at + _CUT_OFF)
         try:
             await self._cold.write_packed(tenant_id, file.file_id, packed, written)
         except FileNotFoundError:
@@ -285,7 +294,9 @@ class ArchiveStore:
             raise TransactionConflict from None
         return file
 
-    async def _take(self, tx: Transaction, tenant_id: UUID, file: _File | None, *, at: datetime, by: str) -> None:
+    async def _take(
+        self, tx: Transaction, tenant_id: UUID, file: _PendingFile | None, *, at: datetime, by: str
+    ) -> None:
         """Take what a file holds out of the tables of a session that the transaction holds.
 
         Raises TransactionConflict when the session changed meanwhile.
@@ -293,13 +304,13 @@ class ArchiveStore:
         if file is None:
             raise TransactionConflict
         of_session = {"tenant_id": tenant_id, "session_id": file.session_id}
-        if (await cold_rows.held(tx, tenant_id, file.session_id)).lines != file.held.lines:
+        if (await cold_rows.read_session_rows(tx, tenant_id, file.session_id)).lines != file.held.lines:
             raise TransactionConflict
         if await tx.row(_QUERIES["name_file"], **of_session, file_id=file.file_id) is None:
             # Something in it was purged, or it took longer than any call lasts and the file is gone.
             raise TransactionConflict
         await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
-        await postings.discount_session(tx, tenant_id, file.session_id)
+        await postings.subtract_session_counts(tx, tenant_id, file.session_id)
         await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
         ids = file.held.message_ids
         for start in range(0, len(ids), cold_rows.SLICE):
@@ -319,13 +330,13 @@ class ArchiveStore:
         await tx.execute(_QUERIES["mark_stored"], **of_session, store_time=at)
 
     async def _restore(
-        self, tenant_id: UUID, once: Once, session_id: str, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
     ) -> tuple[pb.RestoreSessionResponse, list[Document]]:
         """Put a session's messages back, deleted ones too; of a session that was deleted they come back deleted."""
         stored = await self.read(tenant_id, session_id)
         if stored is not None:
             # Months that have no partition get one; an id begins with the time of its month.
-            await self._months.ensure({time_of(UUID(row["message_id"])) for row in stored.rows.messages})
+            await self._months.ensure({id_time(UUID(row["message_id"])) for row in stored.rows.messages})
         of_session = {"tenant_id": tenant_id, "session_id": session_id}
         async with self._database.tenant(tenant_id) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -340,7 +351,7 @@ class ArchiveStore:
                 # Again, for some may have been purged meanwhile.
                 named = await tx.rows(_QUERIES["stored_of_session"], **of_session, limit=cold_rows.MAX_MESSAGES)
                 rows = stored.rows.among({row["message_id"] for row in named})
-                documents = await cold_rows.put_back(tx, tenant_id, rows, is_active=session["is_active"])
+                documents = await cold_rows.insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
                 await self.unname(tx, tenant_id, session_id)
                 await tx.execute(_QUERIES["mark_stored"], **of_session, store_time=None)
             response = pb.RestoreSessionResponse(pending_embedding_count=len(documents))
@@ -348,7 +359,7 @@ class ArchiveStore:
         await self.sweep(tenant_id, at)
         return response, documents
 
-    async def _drop(self, tenant_id: UUID, file: _File) -> None:
+    async def _drop(self, tenant_id: UUID, file: _PendingFile) -> None:
         """Remove a file that was written in vain, unless its session names it after all."""
         of_file = {"tenant_id": tenant_id, "file_id": file.file_id}
         async with self._database.tenant(tenant_id) as tx:
@@ -358,19 +369,21 @@ class ArchiveStore:
                 await self._cold.delete(tenant_id, file.file_id, file.written.checksum)
 
 
-async def next_naming(tx: Transaction, tenant_id: UUID, subject_id: str, after: str) -> Record | None:
+async def next_archived_of_subject(tx: Transaction, tenant_id: UUID, subject_id: str, after: str) -> Record | None:
     """Find the next session, after one, in whose file messages of a person lie."""
     return await tx.row(_QUERIES["next_stored_of_subject"], tenant_id=tenant_id, subject_id=subject_id, after=after)
 
 
-class _New(Exception):
+class _NoSavedResponse(Exception):
     """The request has no answer yet."""
 
 
-_NOBODY = Once(principal="", method="", request_id="", fingerprint=b"")
+_NO_KEY = IdempotencyKey(principal="", method="", request_id="", fingerprint=b"")
 
 
-async def _note(tx: Transaction, tenant_id: UUID, file: FileOf, session_id: str | None, due_time: datetime) -> None:
+async def _insert_pending_file(
+    tx: Transaction, tenant_id: UUID, file: FileRef, session_id: str | None, due_time: datetime
+) -> None:
     file_id, checksum = file
     await tx.execute(
         _QUERIES["insert_leaving_file"],
@@ -382,11 +395,11 @@ async def _note(tx: Transaction, tenant_id: UUID, file: FileOf, session_id: str 
     )
 
 
-async def _archived(tx: Transaction, tenant_id: UUID, session_id: str, *, lock: bool) -> Record:
+async def _require_hidden(tx: Transaction, tenant_id: UUID, session_id: str, *, lock: bool) -> Record:
     query = _QUERIES["lock_session" if lock else "get_session"]
     row = await tx.row(query, tenant_id=tenant_id, session_id=session_id)
     if row is None:
         raise SessionNotFound(session_id=session_id)
     if row["state"] != "archived":
-        raise SessionNotArchived(session_id=session_id)
+        raise SessionNotHidden(session_id=session_id)
     return row

@@ -14,9 +14,9 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import new_id, parse_id
 from skein_kit.search_text import postings
-from skein_session.cold_storage.store import next_naming
+from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.errors import SessionNotFound
-from skein_session.sessions.deletion import take_away
+from skein_session.sessions.deletion import delete_session_rows
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once, Requests
-    from skein_kit.quotas.store import Quotas
-    from skein_session.cold_storage.store import ArchiveStore, FileOf
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_session.cold_storage.store import ColdStorageStore, FileRef
 
 _QUERIES = Queries.of("skein_session")
 _SECRET_BYTES = 32
@@ -47,20 +47,22 @@ _ATTEMPTS = 5
 Response = TypeVar("Response", bound=Message)
 
 
-class ErasingStore:
+class ErasureStore:
     """Purges; each removes what it can within its limit, and says whether there is more."""
 
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas, archives: ArchiveStore) -> None:
+    def __init__(
+        self, database: Database, requests: IdempotencyStore, quotas: QuotaCounter, archives: ColdStorageStore
+    ) -> None:
         self._database = database
         self._requests = requests
         self._quotas = quotas
         self._archives = archives
 
     async def session(
-        self, tenant_id: UUID, once: Once, request: pb.PurgeSessionRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeSessionRequest, at: datetime
     ) -> pb.PurgeSessionResponse:
         """Purge a session, deleted or not, with everything in it."""
-        voided: list[FileOf] = []
+        voided: list[FileRef] = []
 
         async def work(tx: Transaction) -> pb.PurgeReceipt:
             held = await tx.row(_QUERIES["hold_session"], tenant_id=tenant_id, session_id=request.session_id)
@@ -68,7 +70,7 @@ class ErasingStore:
                 raise SessionNotFound(session_id=request.session_id)
             if request.dry_run:
                 return await _counted(tx, tenant_id, [request.session_id])
-            erasure = _Erasure(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT)
+            erasure = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT)
             is_whole = await erasure.session(request.session_id, held["subject_id"])
             await self._quotas.charge(tx, tenant_id, erasure.charges)
             voided.extend(erasure.voided)
@@ -79,23 +81,23 @@ class ErasingStore:
         return response
 
     async def messages(
-        self, tenant_id: UUID, once: Once, request: pb.PurgeMessagesRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeMessagesRequest, at: datetime
     ) -> pb.PurgeMessagesResponse:
         """Purge messages, deleted or not, by their ids or external ids; names of nothing are passed over.
 
         Those in cold storage are brought back first, with their sessions. Raises ArchiveDamaged.
         """
-        voided: list[FileOf] = []
+        voided: list[FileRef] = []
 
         async def work(tx: Transaction) -> pb.PurgeReceipt:
             rows = await _named(tx, tenant_id, request.message_ids)
             found = {row["message_id"]: row["session_id"] for row in rows}
             if request.dry_run:
                 return pb.PurgeReceipt(message_ids=map(str, sorted(found)), counts={"session.messages": len(found)})
-            erasure = _Erasure(tx, tenant_id, at, self._archives, limit=len(found))
+            erasure = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=len(found))
             await erasure.messages(found)
             if await tx.rows(_QUERIES["stored_named"], tenant_id=tenant_id, message_ids=sorted(found)):
-                raise _StoredMeanwhile
+                raise _ArchivedMeanwhile
             await self._quotas.charge(tx, tenant_id, erasure.charges)
             voided.extend(erasure.voided)
             return erasure.receipt()
@@ -106,7 +108,7 @@ class ErasingStore:
                     rows = await _named(tx, tenant_id, request.message_ids)
                 stored = {row["session_id"] for row in rows if row["is_stored"]}
                 await self._archives.bring_back(tenant_id, stored, at)
-            with suppress(_StoredMeanwhile):
+            with suppress(_ArchivedMeanwhile):
                 response = await self._once(
                     tenant_id, once, work, lambda receipt: pb.PurgeMessagesResponse(receipt=receipt)
                 )
@@ -115,7 +117,7 @@ class ErasingStore:
         raise TransactionConflict
 
     async def subject(
-        self, tenant_id: UUID, once: Once, request: pb.PurgeSubjectRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeSubjectRequest, at: datetime
     ) -> pb.PurgeSubjectResponse:
         """Purge a person's sessions, and what names the person in the sessions of others and in the access log."""
         response = await self._purge_subject(tenant_id, once, request, at)
@@ -125,16 +127,19 @@ class ErasingStore:
         return response
 
     async def _purge_subject(
-        self, tenant_id: UUID, once: Once, request: pb.PurgeSubjectRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeSubjectRequest, at: datetime
     ) -> pb.PurgeSubjectResponse:
         of_subject = {"tenant_id": tenant_id, "subject_id": request.subject_id}
-        voided: list[FileOf] = []
+        voided: list[FileRef] = []
 
         async def work(tx: Transaction) -> pb.PurgeReceipt:
             if request.dry_run:
                 return await _counted_of_subject(tx, tenant_id, request.subject_id)
             await tombstones.put_subject(tx, tenant_id, request.subject_id, at)
-            erasure, more = _Erasure(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT), True
+            erasure, more = (
+                _PurgeTransaction(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT),
+                True,
+            )
             for _ in range(_SESSIONS_AT_ONCE):
                 held = await tx.row(_QUERIES["hold_session_of_subject"], **of_subject)
                 if held is None:
@@ -143,10 +148,10 @@ class ErasingStore:
                         continue
                     room = erasure.left
                     # Asked before and after: a session that is on its way to cold storage or back is in one of both.
-                    stored = await next_naming(tx, tenant_id, request.subject_id, "")
+                    stored = await next_archived_of_subject(tx, tenant_id, request.subject_id, "")
                     rows = await tx.rows(_QUERIES["messages_naming_subject"], **of_subject, after=None, limit=room + 1)
                     await erasure.messages({row["message_id"]: row["session_id"] for row in rows[:room]})
-                    stored = stored or await next_naming(tx, tenant_id, request.subject_id, "")
+                    stored = stored or await next_archived_of_subject(tx, tenant_id, request.subject_id, "")
                     more = len(rows) > room or stored is not None
                     break
                 if not await erasure.session(held["session_id"], held["subject_id"]):
@@ -180,7 +185,7 @@ class ErasingStore:
     async def _once(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         work: Callable[[Transaction], Awaitable[pb.PurgeReceipt]],
         respond: Callable[[pb.PurgeReceipt], Response],
         *,
@@ -216,21 +221,23 @@ async def _note(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: d
     )
 
 
-class _StoredMeanwhile(Exception):
+class _ArchivedMeanwhile(Exception):
     """Messages that are to be purged went to cold storage."""
 
 
-class _Erasure:
+class _PurgeTransaction:
     """What one call removes, within its transaction and its limit of messages."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, at: datetime, archives: ArchiveStore, *, limit: int) -> None:
+    def __init__(
+        self, tx: Transaction, tenant_id: UUID, at: datetime, archives: ColdStorageStore, *, limit: int
+    ) -> None:
         self._archives = archives
         self._tx = tx
         self._tenant_id = tenant_id
         self._at = at
         self.left = limit
         # Files that were being written, which go after the commit.
-        self.voided: list[FileOf] = []
+        self.voided: list[FileRef] = []
         # What the tenant has less of, by kind.
         self.charges: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
@@ -253,9 +260,9 @@ class _Erasure:
         """
         of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
         self.charges["session_items"] -= await self._count("session.items", "delete_items_of_session", **of_session)
-        await postings.discount_session(self._tx, self._tenant_id, session_id)
+        await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
         await self._count("recall.documents", "delete_documents_of_session", **of_session)
-        self.charges.update(await take_away(self._tx, self._tenant_id, session_id, self._at) or {})
+        self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
         await self._empty_answers([session_id])
         self.voided += await self._archives.void(self._tx, self._tenant_id, [session_id])
         rows = await self._tx.rows(_QUERIES["messages_to_erase"], **of_session, limit=self.left + 1)
@@ -308,7 +315,7 @@ class _Erasure:
         seen = Counter(row["session_id"] for row in gone if row["is_active"])
         counts = [seen[session_id] for session_id in session_ids]
         await self._tx.execute(_QUERIES["count_messages_out"], **of_sessions, counts=counts)
-        await postings.discount(self._tx, self._tenant_id, ids)
+        await postings.subtract_counts(self._tx, self._tenant_id, ids)
         await self._count("recall.documents", "erase_documents", tenant_id=self._tenant_id, message_ids=ids)
         await self._empty_answers(session_ids)
         self.charges["messages"] -= seen.total()

@@ -20,7 +20,7 @@ _MAX_SEQUENCE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExportPosition:
     """What was exported last: of a session its messages, states and items, or messages in sessions of others."""
 
     stage: Stage = "sessions"

@@ -9,16 +9,16 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import EPOCH
 from skein_kit.message_rows import message as wired
-from skein_kit.rpc.pagination import PAGE_BYTES, page_size, read_token, write_token
-from skein_session.cold_storage.store import next_naming
-from skein_session.export.model import Place
+from skein_kit.rpc.pagination import PAGE_BYTES, read_token, resolve_page_size, write_token
+from skein_session.cold_storage.store import next_archived_of_subject
+from skein_session.export.model import ExportPosition
 from skein_session.sessions import convert as wire
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_session.cold_storage.store import ArchiveStore
+    from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.export.model import Stage
 
 _QUERIES = Queries.of("skein_session")
@@ -27,29 +27,29 @@ _PORTION = 64
 # Messages that are looked at in search of those in sessions of others, for one page.
 _WINDOW = 1000
 
-Step = tuple[Place, pb.SubjectRecord | None]
+Step = tuple[ExportPosition, pb.SubjectRecord | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Portion:
+class _ExportBatch:
     """The next records, each with the place after it, and where the next portion begins."""
 
     steps: list[Step]
-    following: Place | None
+    following: ExportPosition | None
     # The session whose file has what comes next, after the records.
     stored_in: str = ""
 
 
-class ExportingStore:
+class ExportStore:
     """Exports, page by page."""
 
-    def __init__(self, database: Database, archives: ArchiveStore) -> None:
+    def __init__(self, database: Database, archives: ColdStorageStore) -> None:
         self._database = database
         self._archives = archives
 
     async def page(self, tenant_id: UUID, request: pb.ExportSubjectRequest) -> pb.ExportSubjectResponse:
         """Read a page of a person's records. Raises ArchiveDamaged."""
-        page = _Page(request, Place.of(read_token(request.page_token, tenant_id, request)))
+        page = _PageBuilder(request, ExportPosition.of(read_token(request.page_token, tenant_id, request)))
         while page.goes_on:
             stored_in = await self._from_tables(tenant_id, page)
             if stored_in and page.goes_on:
@@ -59,7 +59,7 @@ class ExportingStore:
             page.response.next_page_token = write_token(page.place.token(), tenant_id, request)
         return page.response
 
-    async def _from_tables(self, tenant_id: UUID, page: _Page) -> str:
+    async def _from_tables(self, tenant_id: UUID, page: _PageBuilder) -> str:
         """Add what the tables have to a page, until it is full, or what comes next lies in a session's file."""
         async with self._database.tenant(tenant_id) as tx:
             while page.goes_on and page.place is not None:
@@ -69,16 +69,16 @@ class ExportingStore:
                     return portion.stored_in
         return ""
 
-    async def _from_file(self, tenant_id: UUID, subject_id: str, page: _Page, session_id: str) -> _Portion:
+    async def _from_file(self, tenant_id: UUID, subject_id: str, page: _PageBuilder, session_id: str) -> _ExportBatch:
         """Read messages of a session in cold storage, from the page's place on."""
-        place = page.place or Place()
+        place = page.place or ExportPosition()
         is_own = place.stage == "messages"
         stage: Stage = "messages" if is_own else "stored"
         after = place.sequence
         stored = await self._archives.read(tenant_id, session_id)
         if stored is None:
             # It was brought back meanwhile.
-            return _Portion([], place if is_own else Place("elsewhere"))
+            return _ExportBatch([], place if is_own else ExportPosition("elsewhere"))
         rows = [
             row
             for row in stored.rows.messages
@@ -86,24 +86,24 @@ class ExportingStore:
         ]
         steps: list[Step] = [
             (
-                Place(stage, session_id, str(row["sequence"])),
+                ExportPosition(stage, session_id, str(row["sequence"])),
                 pb.SubjectRecord(message=wired(row), deleted=not (row["is_active"] and stored.is_active)),
             )
             for row in await self._archives.records(tenant_id, rows[: page.room])
         ]
         if len(rows) > page.room:
-            return _Portion(steps, steps[-1][0])
-        return _Portion(steps, Place("states", session_id) if is_own else place.through(session_id))
+            return _ExportBatch(steps, steps[-1][0])
+        return _ExportBatch(steps, ExportPosition("states", session_id) if is_own else place.through(session_id))
 
 
-class _Page:
+class _PageBuilder:
     """A page that is being filled: what is on it, and the place after that."""
 
-    def __init__(self, request: pb.ExportSubjectRequest, place: Place) -> None:
+    def __init__(self, request: pb.ExportSubjectRequest, place: ExportPosition) -> None:
         self.response = pb.ExportSubjectResponse()
         self.subject_id = request.subject_id
-        self.place: Place | None = place
-        self._size = page_size(request.page_size)
+        self.place: ExportPosition | None = place
+        self._size = resolve_page_size(request.page_size)
         self._taken = self._looked = 0
         self._is_full = False
 
@@ -117,7 +117,7 @@ class _Page:
         """How many records are read next."""
         return min(_PORTION, self._size - len(self.response.records))
 
-    def take(self, portion: _Portion) -> None:
+    def take(self, portion: _ExportBatch) -> None:
         """Add records as far as there is room."""
         for place, record in portion.steps:
             if record is not None:
@@ -131,17 +131,19 @@ class _Page:
         self.place = portion.following
 
 
-async def _portion(tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, count: int) -> _Portion:
+async def _portion(
+    tx: Transaction, tenant_id: UUID, subject_id: str, place: ExportPosition, count: int
+) -> _ExportBatch:
     """Read the next records from a place on."""
     if place.stage == "sessions":
         row = await tx.row(
             _QUERIES["export_session"], tenant_id=tenant_id, subject_id=subject_id, after=place.session_id
         )
         if row is None:
-            return _Portion([], Place("elsewhere"))
+            return _ExportBatch([], ExportPosition("elsewhere"))
         record = pb.SubjectRecord(session=wire.session(row), deleted=not row["is_active"])
-        inside = Place("messages", row["session_id"])
-        return _Portion([(inside, record)], inside)
+        inside = ExportPosition("messages", row["session_id"])
+        return _ExportBatch([(inside, record)], inside)
     if place.stage == "messages":
         return await _messages(tx, tenant_id, place, count)
     if place.stage in ("elsewhere", "stored"):
@@ -149,32 +151,32 @@ async def _portion(tx: Transaction, tenant_id: UUID, subject_id: str, place: Pla
         return await others(tx, tenant_id, subject_id, place, count)
     steps = await _inside(tx, tenant_id, place, count)
     if len(steps) == count:
-        return _Portion(steps, steps[-1][0])
-    return _Portion(steps, Place("items" if place.stage == "states" else "sessions", place.session_id))
+        return _ExportBatch(steps, steps[-1][0])
+    return _ExportBatch(steps, ExportPosition("items" if place.stage == "states" else "sessions", place.session_id))
 
 
-async def _messages(tx: Transaction, tenant_id: UUID, place: Place, count: int) -> _Portion:
+async def _messages(tx: Transaction, tenant_id: UUID, place: ExportPosition, count: int) -> _ExportBatch:
     """Read messages of a session, or say that its file has them."""
     of_session = {"tenant_id": tenant_id, "session_id": place.session_id}
     before = await tx.row(_QUERIES["get_stored_session"], **of_session)
     rows = await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=place.sequence)
     steps: list[Step] = [
         (
-            Place("messages", place.session_id, str(row["sequence"])),
+            ExportPosition("messages", place.session_id, str(row["sequence"])),
             pb.SubjectRecord(message=wired(row), deleted=not row["is_active"]),
         )
         for row in rows
     ]
     following = steps[-1][0] if steps else place
     if len(steps) == count:
-        return _Portion(steps, following)
+        return _ExportBatch(steps, following)
     if await tx.row(_QUERIES["get_stored_session"], **of_session) is not None:
-        return _Portion(steps, following, stored_in=place.session_id)
+        return _ExportBatch(steps, following, stored_in=place.session_id)
     # They may have come back between the first question and the second: once more.
-    return _Portion(steps, Place("states", place.session_id) if before is None else following)
+    return _ExportBatch(steps, ExportPosition("states", place.session_id) if before is None else following)
 
 
-async def _inside(tx: Transaction, tenant_id: UUID, place: Place, count: int) -> list[Step]:
+async def _inside(tx: Transaction, tenant_id: UUID, place: ExportPosition, count: int) -> list[Step]:
     """Read what else a session has, of the kind that the place names."""
     of_session = {"tenant_id": tenant_id, "session_id": place.session_id, "limit": count}
     # At the beginning of time nothing has expired yet.
@@ -188,14 +190,18 @@ async def _inside(tx: Transaction, tenant_id: UUID, place: Place, count: int) ->
             show_deleted=True,
         )
         return [
-            (Place("states", place.session_id, row["agent_id"]), pb.SubjectRecord(state=wire.state(row)))
+            (ExportPosition("states", place.session_id, row["agent_id"]), pb.SubjectRecord(state=wire.state(row)))
             for row in rows
         ]
     rows = await tx.rows(_QUERIES["list_items"], **of_session, after=place.after, prefix=None, at=EPOCH)
-    return [(Place("items", place.session_id, row["key"]), pb.SubjectRecord(item=wire.item(row))) for row in rows]
+    return [
+        (ExportPosition("items", place.session_id, row["key"]), pb.SubjectRecord(item=wire.item(row))) for row in rows
+    ]
 
 
-async def _elsewhere(tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, count: int) -> _Portion:
+async def _elsewhere(
+    tx: Transaction, tenant_id: UUID, subject_id: str, place: ExportPosition, count: int
+) -> _ExportBatch:
     """Read messages that name the person in sessions of others; a step without a record is one in the person's own."""
     found = await tx.rows(
         _QUERIES["messages_naming_subject"],
@@ -208,18 +214,20 @@ async def _elsewhere(tx: Transaction, tenant_id: UUID, subject_id: str, place: P
     rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
     records = {row["message_id"]: pb.SubjectRecord(message=wired(row), deleted=not row["is_active"]) for row in rows}
     steps: list[Step] = [
-        (Place("elsewhere", "", str(row["message_id"])), records.get(row["message_id"])) for row in found
+        (ExportPosition("elsewhere", "", str(row["message_id"])), records.get(row["message_id"])) for row in found
     ]
-    return _Portion(steps, steps[-1][0] if len(found) == count else Place("stored"))
+    return _ExportBatch(steps, steps[-1][0] if len(found) == count else ExportPosition("stored"))
 
 
-async def _stored(tx: Transaction, tenant_id: UUID, subject_id: str, place: Place, _count: int) -> _Portion:
+async def _stored(
+    tx: Transaction, tenant_id: UUID, subject_id: str, place: ExportPosition, _count: int
+) -> _ExportBatch:
     """Find the file that has the next messages that name the person in sessions of others."""
     if place.session_id and not place.is_through:
-        return _Portion([], place, stored_in=place.session_id)
-    row = await next_naming(tx, tenant_id, subject_id, place.session_id)
+        return _ExportBatch([], place, stored_in=place.session_id)
+    row = await next_archived_of_subject(tx, tenant_id, subject_id, place.session_id)
     if row is None:
-        return _Portion([], None)
+        return _ExportBatch([], None)
     if row["is_own"]:
-        return _Portion([], place.through(row["session_id"]))
-    return _Portion([], Place("stored", row["session_id"]), stored_in=row["session_id"])
+        return _ExportBatch([], place.through(row["session_id"]))
+    return _ExportBatch([], ExportPosition("stored", row["session_id"]), stored_in=row["session_id"])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _QUERIES = Queries.of("skein_session")
 
-TABLES: Mapping[str, Query] = {
+TENANT_TABLES: Mapping[str, Query] = {
     "session.message_external_ids": _QUERIES["purge_message_external_ids"],
     "session.message_order": _QUERIES["purge_message_order"],
     "session.messages": _QUERIES["purge_messages"],

@@ -16,16 +16,16 @@ from skein_kit.errors import (
     DuplicateInBatch,
     FieldInvalid,
     PageTokenInvalid,
-    Refusal,
+    RpcError,
     TextNotStorable,
 )
-from skein_kit.ids import first_id, month_of, new_ids
+from skein_kit.ids import min_id_at, month_start, new_ids
 from skein_kit.json_values import fields as json_fields
-from skein_kit.rpc.row_times import past
-from skein_kit.rpc.well_known_types import json_of, masked, moment
+from skein_kit.rpc.row_times import read_past_time
+from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
 from skein_kit.search_text.postings import Document
 from skein_session.sessions import convert as wire
-from skein_session.sessions.model import MAX_AHEAD, title_of
+from skein_session.sessions.model import MAX_CLOCK_SKEW, title_of
 
 # What bigint holds; sequence numbers in page tokens are read against it.
 _MAX_SEQUENCE = 2**63 - 1
@@ -33,7 +33,7 @@ _JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
+class MessageBatch:
     """Messages to append, complete but for their sequence numbers, which only the session can give."""
 
     session_id: str
@@ -70,9 +70,9 @@ class Batch:
         stored: list[dict[str, str | None]] = []
         external_ids: set[str] = set()
         for index, message in enumerate(request.messages):
-            with _speaking_of(index):
+            with _error_index(index):
                 times.append(_checked(message, at, max_content))
-                stored.append({field: json_of(message, field) for field in _JSON_FIELDS})
+                stored.append({field: json_text(message, field) for field in _JSON_FIELDS})
                 if message.external_id in external_ids:
                     raise DuplicateInBatch(violations=[("external_id", "comes twice in the batch")])
                 if message.external_id:
@@ -98,7 +98,7 @@ class Batch:
             ),
             without_agent=frozenset(place for place, message in enumerate(messages) if not message.agent_id),
             without_subject=frozenset(place for place, message in enumerate(messages) if not message.subject_id),
-            months=frozenset(month_of(created) for created in times),
+            months=frozenset(month_start(created) for created in times),
             title=title_of(request.messages),
         )
 
@@ -143,7 +143,7 @@ UPDATABLE = frozenset({"content", "name", *_JSON_FIELDS})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Correction:
+class MessageChange:
     """An update of a message: the values of `fields`, and nothing else, take effect. Lists and metadata are JSON."""
 
     # Its id or external id.
@@ -164,7 +164,7 @@ class Correction:
         message = request.message
         if not (message.message_id or message.external_id):
             raise FieldInvalid(violations=[("message.message_id", "names the message to update")])
-        fields = masked(request.update_mask, UPDATABLE)
+        fields = updated_fields(request.update_mask, UPDATABLE)
         if "content" in fields:
             _check_content(message.content, max_content)
         return cls(
@@ -173,11 +173,11 @@ class Correction:
             fields=fields,
             content=message.content,
             name=message.name or None,
-            **{field: json_of(message, field) for field in _JSON_FIELDS},
+            **{field: json_text(message, field) for field in _JSON_FIELDS},
         )
 
 
-def must_say_something(message: pb.Message) -> None:
+def require_content(message: pb.Message) -> None:
     """Raise ContentEmpty for a message that says nothing in any of the ways that there are."""
     if not (
         message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
@@ -209,17 +209,17 @@ def sequence_of(place: Sequence[str] | None) -> int | None:
 def _checked(message: pb.Message, at: datetime, max_content: int) -> datetime:
     if message.role == pb.MESSAGE_ROLE_UNSPECIFIED:
         raise FieldInvalid(violations=[("role", "says who speaks: user, assistant, system or tool")])
-    must_say_something(message)
+    require_content(message)
     _check_content(message.content, max_content)
-    created = moment(message, "create_time") or at
-    if created > at + MAX_AHEAD:
+    created = read_time(message, "create_time") or at
+    if created > at + MAX_CLOCK_SKEW:
         raise FieldInvalid(violations=[("create_time", "lies in the future")])
     return created
 
 
 def _changed(message: pb.Message, created: datetime, at: datetime, request: pb.AppendMessagesRequest) -> datetime:
     """Return when a message was last changed: what an import that keeps times says, else when it was made."""
-    return (past(message, "update_time", at) if request.keep_times else None) or created
+    return (read_past_time(message, "update_time", at) if request.keep_times else None) or created
 
 
 def _check_content(content: str, max_content: int) -> None:
@@ -233,7 +233,7 @@ def _ids(times: Sequence[datetime]) -> list[UUID]:
     """Return an id for each time; of those that share a millisecond the later place has the higher id."""
     places: dict[UUID, list[int]] = {}
     for place, created in enumerate(times):
-        places.setdefault(first_id(created), []).append(place)
+        places.setdefault(min_id_at(created), []).append(place)
     ids: dict[int, UUID] = {}
     for group in places.values():
         ids.update(zip(group, new_ids(times[group[0]], len(group)), strict=True))
@@ -276,9 +276,9 @@ def _document(message: pb.Message, message_id: UUID) -> Document:
 
 
 @contextmanager
-def _speaking_of(index: int) -> Iterator[None]:
+def _error_index(index: int) -> Iterator[None]:
     try:
         yield
-    except Refusal as refusal:
+    except RpcError as refusal:
         violations = [(f"messages[{index}].{field}", what) for field, what in refusal.violations]
         raise type(refusal)(violations=violations, index=index, **refusal.facts) from None

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.transactions import refusing
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
 from skein_kit.message_rows import message as wired
-from skein_kit.rpc.pagination import PAGE_BYTES, must_fit, page_size, read_token, write_token
+from skein_kit.rpc.pagination import PAGE_BYTES, read_token, require_fit, resolve_page_size, write_token
 from skein_kit.search_text import postings
-from skein_session.errors import MessageNotFound, SessionIdle, SessionNotFound, SessionStored
-from skein_session.messages.model import document_of, must_say_something, sequence_of
+from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
+from skein_session.messages.model import document_of, require_content, sequence_of
 from skein_session.sessions import convert as wire
-from skein_session.sessions.lifecycle import IDLE
+from skein_session.sessions.lifecycle import END_REASON_IDLE
 from skein_session.sessions.model import DEFAULT_TYPE, title_of
 from skein_session.tombstones import store as tombstones
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database.monthly_partitions import Months
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once, Requests
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.identity.identity_token import Caller
-    from skein_kit.quotas.store import Quotas
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
-    from skein_session.messages.model import Batch, Correction
+    from skein_session.messages.model import MessageBatch, MessageChange
     from skein_session.sessions.idle_store import IdleStore
 
 _QUERIES = Queries.of("skein_session")
@@ -62,18 +62,25 @@ class Corrected:
 class MessageStore:
     """Messages, each a place in its session and a document of the search index."""
 
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas, months: Months, idle: IdleStore) -> None:
+    def __init__(
+        self,
+        database: Database,
+        requests: IdempotencyStore,
+        quotas: QuotaCounter,
+        months: MonthlyPartitions,
+        idle: IdleStore,
+    ) -> None:
         self._database = database
         self._idle = idle
         self._requests = requests
         self._quotas = quotas
         self._months = months
 
-    async def append(self, who: Caller, once: Once, batch: Batch, *, pending: int) -> Appended:
+    async def append(self, who: Caller, once: IdempotencyKey, batch: MessageBatch, *, pending: int) -> Appended:
         """Add messages at the end of their session, all or none; the answer kept says that `pending` lack vectors."""
         await self._months.ensure(batch.months)
         try:
-            with refusing({"message_external_ids_pkey": ExternalIdTaken}):
+            with translate_constraint_errors({"message_external_ids_pkey": ExternalIdTaken}):
                 return await self._append(who, once, batch, pending)
         except ExternalIdTaken as taken:
             if taken.facts:
@@ -84,7 +91,7 @@ class MessageStore:
             await self._idle.end(who.tenant(), batch.session_id, batch.at)
             raise
 
-    async def correct(self, who: Caller, once: Once, response: pb.AppendMessagesResponse) -> None:
+    async def correct(self, who: Caller, once: IdempotencyKey, response: pb.AppendMessagesResponse) -> None:
         """Replace the answer that is kept for a request."""
         async with self._database.tenant(who.tenant()) as tx:
             await self._requests.correct(tx, who.tenant(), once, response)
@@ -99,17 +106,17 @@ class MessageStore:
         sequence = sequence_of(read_token(request.page_token, tenant_id, request))
         if sequence is None:
             sequence = _END if request.newest_first else 0
-        size = page_size(request.page_size)
+        size = resolve_page_size(request.page_size)
         response = pb.ListMessagesResponse()
         async with self._database.tenant(tenant_id, reads=True) as tx:
             query = "order_before" if request.newest_first else "order_after"
-            order = await places(tx, tenant_id, request.session_id, query, sequence=sequence, limit=size + 1)
+            order = await read_order(tx, tenant_id, request.session_id, query, sequence=sequence, limit=size + 1)
             if not order:
                 await _must_exist(tx, tenant_id, request.session_id)
             is_cut = len(order) > size
             taken = 0
             ids = [row["message_id"] for row in order[:size]]
-            async for message in in_order(tx, tenant_id, ids, session_id=request.session_id):
+            async for message in read_in_order(tx, tenant_id, ids, session_id=request.session_id):
                 taken += message.ByteSize()
                 if response.messages and taken > PAGE_BYTES:
                     is_cut = True
@@ -122,7 +129,7 @@ class MessageStore:
             response.next_page_token = write_token([str(last)], tenant_id, request)
         return response
 
-    async def update(self, who: Caller, once: Once, correction: Correction, at: datetime) -> Corrected:
+    async def update(self, who: Caller, once: IdempotencyKey, correction: MessageChange, at: datetime) -> Corrected:
         """Change a message and what search knows of it, or return the answer that its request_id has."""
         tenant_id = who.tenant()
         async with self._database.tenant(tenant_id) as tx:
@@ -153,19 +160,19 @@ class MessageStore:
                 current = await self._named(tx, tenant_id, before.message_id)
                 raise RevisionStale(given=correction.revision, current=current.revision)
             message = wired(row)
-            must_say_something(message)
+            require_content(message)
             document = document_of(message) if message.content != before.content else None
             if message.content != before.content:
                 await self._retitle(tx, tenant_id, before, message)
                 await postings.remove(tx, tenant_id, [row["message_id"]])
             if document is not None:
-                await postings.put(tx, tenant_id, [document])
+                await postings.add_documents(tx, tenant_id, [document])
             response = pb.UpdateMessageResponse(message=message)
-            must_fit(response)
+            require_fit(response)
             await self._requests.answer(tx, tenant_id, once, response)
         return Corrected(response=response, document=document)
 
-    async def delete(self, tenant_id: UUID, once: Once, name: str) -> pb.DeleteMessageResponse:
+    async def delete(self, tenant_id: UUID, once: IdempotencyKey, name: str) -> pb.DeleteMessageResponse:
         """Take a message out of its session and out of search, once for each request."""
         response = pb.DeleteMessageResponse()
         async with self._database.tenant(tenant_id) as tx:
@@ -185,7 +192,7 @@ class MessageStore:
             await self._quotas.charge(tx, tenant_id, {"messages": -1})
         return response
 
-    async def _append(self, who: Caller, once: Once, batch: Batch, pending: int) -> Appended:
+    async def _append(self, who: Caller, once: IdempotencyKey, batch: MessageBatch, pending: int) -> Appended:
         tenant_id = who.tenant()
         async with self._database.tenant(tenant_id, plans_again=False) as tx:
             first = await self._requests.claim(tx, tenant_id, once)
@@ -194,7 +201,7 @@ class MessageStore:
             await self._inherit(tx, tenant_id, batch)
             documents = batch.documents
             # The index rows come before the row lock of the session: they take most of the time.
-            await postings.put(tx, tenant_id, documents)
+            await postings.add_documents(tx, tenant_id, documents)
             since = await self._idle.since(tx, tenant_id, batch.at)
             session, opened = await self._advance(tx, tenant_id, batch, since)
             batch.inherit(session["agent_id"], session["subject_id"])
@@ -216,13 +223,13 @@ class MessageStore:
                 # Afterwards: an id that was being purged has been waited for.
                 await self._refuse_purged(tx, tenant_id, batch)
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
-            must_fit(response)
+            require_fit(response)
             await self._requests.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"sessions": opened, "messages": len(batch.rows)})
         return Appended(response=response, is_first=True)
 
     @staticmethod
-    async def _inherit(tx: Transaction, tenant_id: UUID, batch: Batch) -> None:
+    async def _inherit(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
         """Give the batch the agent and the subject that its session has now; the row is not locked yet."""
         if not batch.inherits:
             return
@@ -231,7 +238,7 @@ class MessageStore:
 
     @staticmethod
     async def _advance(
-        tx: Transaction, tenant_id: UUID, batch: Batch, idle_before: datetime | None
+        tx: Transaction, tenant_id: UUID, batch: MessageBatch, idle_before: datetime | None
     ) -> tuple[Record, int]:
         """Return the session with the last sequence number of the batch, and how many sessions were opened."""
         opened = 0
@@ -262,8 +269,8 @@ class MessageStore:
             session = await tx.row(_QUERIES["advance_session"], **advance)
         if session is None:
             row = await _must_exist(tx, tenant_id, batch.session_id)
-            wire.standing(row).must_be_open(session_id=batch.session_id)
-            raise SessionIdle(session_id=batch.session_id, end_reason=IDLE)
+            wire.state_of(row).must_be_open(session_id=batch.session_id)
+            raise SessionIdle(session_id=batch.session_id, end_reason=END_REASON_IDLE)
         return session, opened
 
     @staticmethod
@@ -280,12 +287,12 @@ class MessageStore:
             )
 
     @staticmethod
-    async def _refuse_purged(tx: Transaction, tenant_id: UUID, batch: Batch) -> None:
+    async def _refuse_purged(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
         names = {tombstones.of_message(str(row["external_id"])): row["external_id"] for row in batch.external_ids}
         for name in await tombstones.purged(tx, tenant_id, names):
             raise ExternalIdTaken(external_id=names[name])
 
-    async def _taken(self, tenant_id: UUID, batch: Batch) -> str | None:
+    async def _taken(self, tenant_id: UUID, batch: MessageBatch) -> str | None:
         external_ids = [row["external_id"] for row in batch.external_ids]
         async with self._database.tenant(tenant_id) as tx:
             taken: str | None = await tx.value(
@@ -297,36 +304,36 @@ class MessageStore:
     async def _named(tx: Transaction, tenant_id: UUID, name: str) -> pb.Message:
         message_id = parse_id(name)
         if message_id is not None:
-            async for message in in_order(tx, tenant_id, [message_id]):
+            async for message in read_in_order(tx, tenant_id, [message_id]):
                 return message
         # An external id may look like an id.
         held = await tx.value(_QUERIES["message_id_of_external_id"], tenant_id=tenant_id, external_id=name)
         if held is not None:
-            async for message in in_order(tx, tenant_id, [held]):
+            async for message in read_in_order(tx, tenant_id, [held]):
                 return message
         if ids := [id_ for id_ in (message_id, held) if id_ is not None]:
             stored = await tx.row(_QUERIES["stored_named"], tenant_id=tenant_id, message_ids=ids)
             if stored is not None:
-                await _refuse_stored(tx, tenant_id, stored["session_id"])
+                await _require_unarchived(tx, tenant_id, stored["session_id"])
             # It may have come back between the two questions.
-            async for message in in_order(tx, tenant_id, ids):
+            async for message in read_in_order(tx, tenant_id, ids):
                 return message
         raise MessageNotFound
 
 
-async def in_order(
+async def read_in_order(
     tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID], *, session_id: str = ""
 ) -> AsyncIterator[pb.Message]:
     """Read messages in the order of their ids' places, some at a time, passing over those that are deleted.
 
-    Of the session that is named, if one is: raises SessionStored when its messages went to cold storage meanwhile.
+    Of the session that is named, if one is: raises SessionArchived when its messages went to cold storage meanwhile.
     """
     for start in range(0, len(message_ids), _SLICE):
         part = message_ids[start : start + _SLICE]
         rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(part))
         found = {row["message_id"]: row for row in rows}
         if session_id and len(found) < len(part):
-            await _refuse_stored(tx, tenant_id, session_id)
+            await _require_unarchived(tx, tenant_id, session_id)
             # They may have come back between the two questions.
             rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(part))
             found = {row["message_id"]: row for row in rows}
@@ -335,24 +342,24 @@ async def in_order(
                 yield wired(found[message_id])
 
 
-async def places(
+async def read_order(
     tx: Transaction, tenant_id: UUID, session_id: str, query: str, *, sequence: int, limit: int
 ) -> list[Record]:
-    """Read places of a session, by one of the two queries of orders. Raises SessionStored when it has none any more."""
+    """Read places of a session, by one of the two queries of orders. Raises SessionArchived when none are left."""
     wanted = {"tenant_id": tenant_id, "session_id": session_id, "sequence": sequence, "limit": limit}
     order = await tx.rows(_QUERIES[query], **wanted)
     if order:
         return order
-    await _refuse_stored(tx, tenant_id, session_id)
+    await _require_unarchived(tx, tenant_id, session_id)
     # They may have come back between the two questions.
     return await tx.rows(_QUERIES[query], **wanted)
 
 
-async def _refuse_stored(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
-    """Raise SessionStored when a session's messages lie in cold storage."""
+async def _require_unarchived(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    """Raise SessionArchived when a session's messages lie in cold storage."""
     row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
     if row is not None and row["store_time"] is not None:
-        raise SessionStored(session_id=session_id)
+        raise SessionArchived(session_id=session_id)
 
 
 async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:

@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.errors import DatabaseUnavailable, Refusal
+from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.telemetry import logs
-from skein_session.errors import SessionNotFound, SessionStored
+from skein_session.errors import SessionArchived, SessionNotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from uuid import UUID
 
-    from skein_session.messages.stream_store import Standing, StandingStore
+    from skein_session.messages.stream_store import StreamPosition, StreamStore
 
 FIRST_PAUSE_SECONDS = 0.05
 # A look that takes longer is given up.
@@ -31,17 +31,17 @@ _FAILURES = 10
 log = logs.get("session")
 
 
-class Follower:
+class StreamSubscriber:
     """Somebody who follows a session, and what is known of it."""
 
-    def __init__(self, session_id: str, standing: Standing) -> None:
+    def __init__(self, session_id: str, standing: StreamPosition) -> None:
         """Begin with what is known."""
         self.session_id = session_id
-        self.standing: Standing | None = standing
-        self.why: Refusal | None = None
+        self.standing: StreamPosition | None = standing
+        self.why: RpcError | None = None
         self._news = asyncio.Event()
 
-    def learn(self, standing: Standing | None) -> bool:
+    def learn(self, standing: StreamPosition | None) -> bool:
         """Take what a look has found, None for a session that is gone; say whether it is news."""
         if standing == self.standing:
             return False
@@ -49,7 +49,7 @@ class Follower:
         self._news.set()
         return True
 
-    def end(self, why: Refusal) -> None:
+    def end(self, why: RpcError) -> None:
         """Let the follower know that nothing more comes."""
         self.why = why
         self._news.set()
@@ -65,19 +65,19 @@ class Follower:
         return True
 
 
-class Following:
+class StreamHub:
     """Those of a process who follow sessions."""
 
-    def __init__(self, store: StandingStore, *, heartbeat_seconds: float, longest_pause_seconds: float) -> None:
+    def __init__(self, store: StreamStore, *, heartbeat_seconds: float, longest_pause_seconds: float) -> None:
         """Look after each pause, which grows up to the longest while nobody speaks."""
         self._store = store
         self._heartbeat = heartbeat_seconds
         self._longest_pause = longest_pause_seconds
-        self._followers: dict[UUID, set[Follower]] = {}
+        self._followers: dict[UUID, set[StreamSubscriber]] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Following]:
+    async def open(self) -> AsyncIterator[StreamHub]:
         """Look while the block runs."""
         try:
             yield self
@@ -93,15 +93,15 @@ class Following:
         """Yield the messages of a session after a sequence number, and no message at once and while there is none.
 
         Each comes with the sequence number to resume from. `after` None begins now. It ends when the session has
-        ended and all of it was sent. Raises SessionNotFound and SessionStored.
+        ended and all of it was sent. Raises SessionNotFound and SessionArchived.
         """
         standing = (await self._store.read(tenant_id, [session_id])).get(session_id)
         if standing is None:
             raise SessionNotFound(session_id=session_id)
         if standing.is_stored:
-            raise SessionStored(session_id=session_id)
+            raise SessionArchived(session_id=session_id)
         sequence = standing.last_sequence if after is None else after
-        follower = self._join(tenant_id, Follower(session_id, standing))
+        follower = self._join(tenant_id, StreamSubscriber(session_id, standing))
         try:
             yield pb.StreamMessagesResponse(sequence=sequence)
             while True:
@@ -125,7 +125,7 @@ class Following:
         finally:
             self._followers.get(tenant_id, set()).discard(follower)
 
-    def _join(self, tenant_id: UUID, follower: Follower) -> Follower:
+    def _join(self, tenant_id: UUID, follower: StreamSubscriber) -> StreamSubscriber:
         followers = self._followers.get(tenant_id)
         if followers is None:
             followers = self._followers[tenant_id] = set()
@@ -136,7 +136,7 @@ class Following:
         followers.add(follower)
         return follower
 
-    async def _look(self, tenant_id: UUID, followers: set[Follower]) -> None:
+    async def _look(self, tenant_id: UUID, followers: set[StreamSubscriber]) -> None:
         pause, failures = FIRST_PAUSE_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
@@ -153,7 +153,7 @@ class Following:
                 log.warning("follow_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
                     for follower in followers:
-                        follower.end(error if isinstance(error, Refusal) else DatabaseUnavailable())
+                        follower.end(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
             news = [

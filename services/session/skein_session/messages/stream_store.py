@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_session.messages.store import in_order, places
+from skein_session.messages.store import read_in_order, read_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ _PORTION = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class StreamPosition:
     """How far a session is."""
 
     last_sequence: int
@@ -33,19 +33,19 @@ class Standing:
     is_stored: bool = False
 
 
-class StandingStore:
+class StreamStore:
     """Reads how far sessions are."""
 
     def __init__(self, database: Database) -> None:
         """Read with the service's role."""
         self._database = database
 
-    async def read(self, tenant_id: UUID, session_ids: Collection[str]) -> Mapping[str, Standing]:
+    async def read(self, tenant_id: UUID, session_ids: Collection[str]) -> Mapping[str, StreamPosition]:
         """Return how far each of these sessions is; those that are not there are left out."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(_QUERIES["read_standings"], tenant_id=tenant_id, session_ids=list(session_ids))
         return {
-            row["session_id"]: Standing(
+            row["session_id"]: StreamPosition(
                 last_sequence=row["last_sequence"],
                 is_over=row["state"] in _OVER,
                 is_stored=row["store_time"] is not None,
@@ -59,10 +59,12 @@ class StandingStore:
         It is `after` itself when there are none, be it that all which came later was deleted. Raises SessionStored.
         """
         async with self._database.tenant(tenant_id) as tx:
-            order = await places(tx, tenant_id, session_id, "order_after", sequence=after, limit=_PORTION)
+            order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_PORTION)
             found: list[pb.Message] = []
             taken = 0
-            async for message in in_order(tx, tenant_id, [row["message_id"] for row in order], session_id=session_id):
+            async for message in read_in_order(
+                tx, tenant_id, [row["message_id"] for row in order], session_id=session_id
+            ):
                 taken += message.ByteSize()
                 if found and taken > PAGE_BYTES:
                     # Whoever follows may take their time with these; the others are read then.

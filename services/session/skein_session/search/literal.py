@@ -10,7 +10,7 @@ WINDOW = 5000
 SLICE = 250
 
 
-def inner_words(literal: str) -> str:
+def required_words(literal: str) -> str:
     """Return the words that a text holding this literal must hold as whole words, or "" when none is certain.
 
     The first and the last may be parts of longer words there, as may everything that is not set apart by spaces. Signs
@@ -25,7 +25,7 @@ def inner_words(literal: str) -> str:
     return " ".join(certain)
 
 
-def like(literal: str) -> str:
+def like_pattern(literal: str) -> str:
     """Return the pattern of LIKE that finds the literal anywhere, whatever signs it holds."""
     escaped = literal.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

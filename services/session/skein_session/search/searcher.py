@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 # What is kept back of the caller's time, to show what was found, or to search by words after all.
 MARGIN_SECONDS = 1.0
-_AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.INTERNAL})
+_UNAVAILABLE_CODES = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.INTERNAL}
+)
 
 
-class Searcher:
+class MessageSearcher:
     """Answers SearchMessages."""
 
     def __init__(self, store: SearchStore, recall: recall_pb2_grpc.RecallServiceAsyncStub) -> None:
@@ -55,7 +57,7 @@ class Searcher:
         try:
             scores, is_lexical = await self._ask(request, seconds=max(remaining - MARGIN_SECONDS, remaining / 2))
         except aio.AioRpcError as error:
-            if error.code() not in _AWAY:
+            if error.code() not in _UNAVAILABLE_CODES:
                 raise
             response = await self._store.by_words(tenant_id, request)
             is_lexical = True

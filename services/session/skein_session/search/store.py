@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.transactions import grouped
-from skein_kit.ids import first_id, time_of
-from skein_kit.policies.store import policies_of
+from skein_kit.database.transactions import group_rows
+from skein_kit.ids import id_time, min_id_at
+from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_kit.rpc.well_known_types import moment
-from skein_session.errors import SessionNotFound, SessionStored
-from skein_session.messages.id_ranges import LAST_ID, NO_ID, spans
-from skein_session.messages.store import in_order
+from skein_kit.rpc.well_known_types import read_time
+from skein_session.errors import SessionArchived, SessionNotFound
+from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
+from skein_session.messages.store import read_in_order
 from skein_session.search import literal
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
+class _ScanIds:
     """Ids of messages to look into, newest first, and whether there were more than a search looks into."""
 
     ids: list[UUID]
@@ -49,7 +49,7 @@ class SearchStore:
 
     async def _language(self, tx: Transaction, tenant_id: UUID) -> str:
         """Return what the words of the tenant's messages are stemmed by."""
-        return (await policies_of(tx.database).of(tx, tenant_id)).search_language
+        return (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
 
     async def by_words(self, tenant_id: UUID, request: pb.SearchMessagesRequest) -> pb.SearchMessagesResponse:
         """Find messages by any of the words, best first."""
@@ -91,7 +91,7 @@ class SearchStore:
                     _QUERIES["messages_containing"],
                     tenant_id=tenant_id,
                     message_ids=near.ids[start : start + literal.SLICE],
-                    pattern=literal.like(request.query),
+                    pattern=literal.like_pattern(request.query),
                     count=limit - len(found),
                 )
                 found |= dict.fromkeys((row["message_id"] for row in rows), 0.0)
@@ -100,9 +100,9 @@ class SearchStore:
             response = await self._shown(tx, tenant_id, request, found)
         if near.is_cut and len(found) < limit:
             response.truncated = True
-            oldest = time_of(near.ids[-1])
+            oldest = id_time(near.ids[-1])
             # Others of its millisecond may be left; unless all were of it, for then nobody would get any further.
-            response.horizon_time.FromDatetime(oldest + _MILLISECOND if time_of(near.ids[0]) > oldest else oldest)
+            response.horizon_time.FromDatetime(oldest + _MILLISECOND if id_time(near.ids[0]) > oldest else oldest)
         return response
 
     async def shown(
@@ -113,11 +113,11 @@ class SearchStore:
             return await self._shown(tx, tenant_id, request, scores)
 
     async def must_exist(self, tenant_id: UUID, session_id: str) -> None:
-        """Raise SessionNotFound or SessionStored unless the session's messages are there; "" names none."""
+        """Raise SessionNotFound or SessionArchived unless the session's messages are there; "" names none."""
         async with self._database.tenant(tenant_id) as tx:
             await self._must_exist(tx, tenant_id, session_id)
 
-    async def _of_session(self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest) -> _Near:
+    async def _of_session(self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest) -> _ScanIds:
         lowest, below = range_of(request)
         rows = await tx.rows(
             _QUERIES["newest_of_session"],
@@ -127,14 +127,14 @@ class SearchStore:
             before_id=below or LAST_ID,
             count=literal.WINDOW,
         )
-        return _Near([row["message_id"] for row in rows], is_cut=len(rows) == literal.WINDOW)
+        return _ScanIds([row["message_id"] for row in rows], is_cut=len(rows) == literal.WINDOW)
 
     async def _of_tenant(
         self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest, at: datetime
-    ) -> _Near:
+    ) -> _ScanIds:
         lowest, below = range_of(request)
         newest: list[UUID] = []
-        for from_id, before_id in spans(lowest, below, at):
+        for from_id, before_id in id_ranges(lowest, below, at):
             rows = await tx.rows(
                 _QUERIES["newest_messages"],
                 tenant_id=tenant_id,
@@ -146,8 +146,8 @@ class SearchStore:
             if len(newest) == literal.WINDOW:
                 break
         if len(newest) < literal.WINDOW:
-            return _Near(newest, is_cut=False)
-        words = literal.inner_words(request.query)
+            return _ScanIds(newest, is_cut=False)
+        words = literal.required_words(request.query)
         rarest = await tx.row(
             _QUERIES["rarest_term"],
             tenant_id=tenant_id,
@@ -156,7 +156,7 @@ class SearchStore:
             count=literal.WINDOW,
         )
         if rarest is None:
-            return _Near(newest, is_cut=True)
+            return _ScanIds(newest, is_cut=True)
         rows = await tx.rows(
             _QUERIES["holders_of_term"],
             tenant_id=tenant_id,
@@ -166,7 +166,7 @@ class SearchStore:
             count=literal.WINDOW,
         )
         older = [row["item_id"] for row in rows]
-        return _Near([*newest, *older], is_cut=len(older) == literal.WINDOW)
+        return _ScanIds([*newest, *older], is_cut=len(older) == literal.WINDOW)
 
     async def _shown(
         self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest, scores: Mapping[UUID, float]
@@ -179,7 +179,7 @@ class SearchStore:
         told = {str(id_) for id_ in ids}
         by_id = {str(id_): score for id_, score in scores.items()}
         for start in range(0, len(ids), _SLICE):
-            messages = [message async for message in in_order(tx, tenant_id, ids[start : start + _SLICE])]
+            messages = [message async for message in read_in_order(tx, tenant_id, ids[start : start + _SLICE])]
             hits = [pb.MessageHit(message=message, score=by_id[message.message_id]) for message in messages]
             await self._surround(tx, tenant_id, hits, request.context_size, told)
             for hit in hits:
@@ -203,8 +203,8 @@ class SearchStore:
             context_size=context_size,
         )
         ids = list(dict.fromkeys(row["message_id"] for row in rows if str(row["message_id"]) not in told))
-        messages = {message.message_id: message async for message in in_order(tx, tenant_id, ids)}
-        for place, near in grouped(rows, "place").items():
+        messages = {message.message_id: message async for message in read_in_order(tx, tenant_id, ids)}
+        for place, near in group_rows(rows, "place").items():
             hit = hits[place - 1]
             for row in near:
                 message = messages.pop(str(row["message_id"]), None)
@@ -220,10 +220,10 @@ class SearchStore:
         if row is None:
             raise SessionNotFound(session_id=session_id)
         if row["store_time"] is not None:
-            raise SessionStored(session_id=session_id)
+            raise SessionArchived(session_id=session_id)
 
 
 def range_of(request: pb.SearchMessagesRequest) -> tuple[UUID | None, UUID | None]:
     """Return the range of ids that a search is restricted to; None restricts nothing."""
-    start, end = moment(request, "start_time"), moment(request, "end_time")
-    return (None if start is None else first_id(start)), (None if end is None else first_id(end))
+    start, end = read_time(request, "start_time"), read_time(request, "end_time")
+    return (None if start is None else min_id_at(start)), (None if end is None else min_id_at(end))

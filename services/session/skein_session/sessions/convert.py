@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
 from skein_kit.json_values.fields import fields, value_fields
-from skein_kit.rpc.well_known_types import time
-from skein_session.sessions.lifecycle import Standing
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_session.sessions.lifecycle import SessionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,19 +47,19 @@ def session(record: Record) -> pb.Session:
         message_count=record["message_count"],
         last_sequence=record["last_sequence"],
         revision=record["revision"],
-        create_time=time(record["create_time"]),
-        update_time=time(record["update_time"]),
-        end_time=time(record["end_time"]),
-        archive_time=time(record["archive_time"]),
-        store_time=time(record["store_time"]),
+        create_time=to_timestamp(record["create_time"]),
+        update_time=to_timestamp(record["update_time"]),
+        end_time=to_timestamp(record["end_time"]),
+        archive_time=to_timestamp(record["archive_time"]),
+        store_time=to_timestamp(record["store_time"]),
         created_by=record["created_by"],
         **fields(metadata=record["metadata"]),
     )
 
 
-def standing(record: Record) -> Standing:
+def state_of(record: Record) -> SessionState:
     """Return where a row of session.sessions stands."""
-    return Standing(record["state"], record["archived_state"])
+    return SessionState(record["state"], record["archived_state"])
 
 
 def row(given: pb.Message, message_id: UUID, create_time: datetime) -> dict[str, object]:
@@ -90,9 +90,9 @@ def state(record: Record | Mapping[str, Any]) -> states_pb2.AgentState:
         agent_id=record["agent_id"],
         session_id=record["session_id"],
         revision=record["revision"],
-        expire_time=time(record["expire_time"]),
-        create_time=time(record["create_time"]),
-        update_time=time(record["update_time"]),
+        expire_time=to_timestamp(record["expire_time"]),
+        create_time=to_timestamp(record["create_time"]),
+        update_time=to_timestamp(record["update_time"]),
         created_by=record["created_by"],
         updated_by=record["updated_by"],
         **fields(state_data=record["state_data"]),
@@ -104,9 +104,9 @@ def item(record: Record) -> states_pb2.SessionItem:
     return states_pb2.SessionItem(
         session_id=record["session_id"],
         key=record["key"],
-        expire_time=time(record["expire_time"]),
-        create_time=time(record["create_time"]),
-        update_time=time(record["update_time"]),
+        expire_time=to_timestamp(record["expire_time"]),
+        create_time=to_timestamp(record["create_time"]),
+        update_time=to_timestamp(record["update_time"]),
         created_by=record["created_by"],
         **value_fields(value=record["value"]),
     )

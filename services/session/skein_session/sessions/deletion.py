@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _QUERIES = Queries.of("skein_session")
 
 
-async def take_away(tx: Transaction, tenant_id: UUID, session_id: str, at: datetime) -> dict[str, int] | None:
+async def delete_session_rows(tx: Transaction, tenant_id: UUID, session_id: str, at: datetime) -> dict[str, int] | None:
     """Take a session, its messages, its items and what search knows of it away.
 
     Return what the tenant has less of now, by kind; None when the session is gone already.
@@ -37,7 +37,7 @@ async def take_away(tx: Transaction, tenant_id: UUID, session_id: str, at: datet
             _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
         )
         await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
-        await postings.discount_session(tx, tenant_id, session_id)
+        await postings.subtract_session_counts(tx, tenant_id, session_id)
         await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
         gone["messages"] = gone.get("messages", 0) - messages
     return gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
-from skein_session.sessions.lifecycle import ACTIVE, ENDED, IDLE, idle_before
+from skein_session.sessions.lifecycle import ACTIVE, END_REASON_IDLE, ENDED, idle_cutoff
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,7 +27,7 @@ class IdleStore:
     async def since(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime | None:
         """Return since when nobody must have spoken in a session for it to be over; None when it never is."""
         policy = await self._policies.of(tx, tenant_id)
-        return idle_before(at, policy.session_idle_minutes)
+        return idle_cutoff(at, policy.session_idle_minutes)
 
     async def end_some(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """End up to `count` idle sessions of a tenant; return how many."""
@@ -54,7 +54,7 @@ class IdleStore:
                 archived_state=None,
                 archive_time=None,
                 end_time=at,
-                end_reason=IDLE,
+                end_reason=END_REASON_IDLE,
                 summary=None,
                 at=at,
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.filters import json_properties as properties
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.rpc.well_known_types import read_time
 from skein_session.sessions import convert as wire
 from skein_session.sessions.lifecycle import ARCHIVED
 from skein_session.sessions.model import DEFAULT_TYPE
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from skein_kit.filters.json_properties import Property
 
 # As many as one question may name, and the statements ask for.
-MATCHES = 5
+MAX_PROPERTIES = 5
 _FIRST, _AGAIN = "first", "again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class SessionFilter:
     """Which sessions are asked for: all that meet every condition; None restricts nothing."""
 
     # None: every one but archived.
@@ -46,9 +46,9 @@ class Wanted:
             session_type=request.session_type or None,
             subject_id=request.subject_id or None,
             agent_id=request.agent_id or None,
-            start_time=moment(request, "start_time", may_be_infinite=True),
-            end_time=moment(request, "end_time", may_be_infinite=True),
-            properties=properties.wanted(request.properties),
+            start_time=read_time(request, "start_time", may_be_infinite=True),
+            end_time=read_time(request, "end_time", may_be_infinite=True),
+            properties=properties.parse_matches(request.properties),
         )
 
     def conditions(self) -> dict[str, object]:
@@ -63,7 +63,7 @@ class Wanted:
             "start_time": self.start_time,
             "end_time": self.end_time,
         }
-        given = [*self.properties, *[(None, None)] * (MATCHES - len(self.properties))]
+        given = [*self.properties, *[(None, None)] * (MAX_PROPERTIES - len(self.properties))]
         for number, (path, value) in enumerate(given, 1):
             places |= {f"path_{number}": path, f"value_{number}": value}
         return places
@@ -86,7 +86,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Walk:
+class ListCursor:
     """Where a listing of sessions, newest update first, goes on.
 
     A session that is updated while somebody pages leaves its place for the front, which was read already. So a walk
@@ -134,15 +134,15 @@ class Walk:
             return [_FIRST, self.after[0].isoformat(), self.after[1], top, started]
         return [_AGAIN, "", self.after_id or "", top, started]
 
-    def onward(self, time: datetime | None, session_id: str, *, top: datetime | None, at: datetime) -> Walk:
+    def onward(self, time: datetime | None, session_id: str, *, top: datetime | None, at: datetime) -> ListCursor:
         """Return where the next page of this pass begins: after this session. `top` is the newest of the first page."""
         if self.is_again or time is None:
-            return Walk(top=self.top, started=self.started, after_id=session_id)
-        return Walk(after=(time, session_id), top=self.top or top, started=self.started or at)
+            return ListCursor(top=self.top, started=self.started, after_id=session_id)
+        return ListCursor(after=(time, session_id), top=self.top or top, started=self.started or at)
 
-    def again(self) -> Walk:
+    def again(self) -> ListCursor:
         """Return the start of the second pass."""
-        return Walk(top=self.top, started=self.started, after_id="")
+        return ListCursor(top=self.top, started=self.started, after_id="")
 
 
 def _time(text: str) -> datetime:

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Self
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.filters.json_properties import properties_of
+from skein_kit.filters.json_properties import extract_properties
 from skein_kit.ids import new_id
-from skein_kit.rpc.well_known_types import json_of, masked, moment
+from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
 from skein_session.sessions import convert as wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_kit.filters.json_properties import Property
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_TYPE = "conversation"
 # Characters of the title that a session takes from its first words.
 MAX_AUTOMATIC_TITLE = 100
 # Clocks differ; a time that lies further ahead would sort before everything that is written until then.
-MAX_AHEAD = timedelta(minutes=5)
+MAX_CLOCK_SKEW = timedelta(minutes=5)
 UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary"})
 # The states that a caller may choose; the others are reached by verbs of their own.
 _CHOOSABLE = (pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED)
@@ -47,24 +47,24 @@ class Draft:
     update_time: datetime
 
     @classmethod
-    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "", times: RowTimes | None = None) -> Self:
+    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "", times: ImportTimes | None = None) -> Self:
         """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given.
 
         `times` are those that an import keeps.
         """
-        create_time = moment(session, "create_time") or at
-        if create_time > at + MAX_AHEAD:
+        create_time = read_time(session, "create_time") or at
+        if create_time > at + MAX_CLOCK_SKEW:
             raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
-        metadata = json_of(session, "metadata")
+        metadata = json_text(session, "metadata")
         return cls(
             session_id=session.session_id or str(new_id(at)),
             title=session.title or None,
-            state=_chosen(session.state or pb.SESSION_STATE_ACTIVE),
+            state=_settable_state(session.state or pb.SESSION_STATE_ACTIVE),
             session_type=session.session_type or DEFAULT_TYPE,
             subject_id=session.subject_id or None,
             agent_id=session.agent_id or agent_id or None,
             metadata=metadata,
-            properties=properties_of({"metadata": metadata}, owner="session"),
+            properties=extract_properties({"metadata": metadata}, owner="session"),
             summary=session.summary or None,
             create_time=create_time,
             update_time=times.update_time if times else create_time,
@@ -95,26 +95,26 @@ class Change:
         session = request.session
         if not session.session_id:
             raise FieldInvalid(violations=[("session.session_id", "names the session to update")])
-        fields = masked(request.update_mask, UPDATABLE)
+        fields = updated_fields(request.update_mask, UPDATABLE)
         if not request.update_mask.paths and not session.state:
             fields -= {"state"}
-        metadata = json_of(session, "metadata")
+        metadata = json_text(session, "metadata")
         return cls(
             session_id=session.session_id,
             revision=session.revision,
             fields=fields,
             title=session.title or None,
-            state=_chosen(session.state) if "state" in fields else None,
+            state=_settable_state(session.state) if "state" in fields else None,
             session_type=session.session_type or DEFAULT_TYPE,
             subject_id=session.subject_id or None,
             agent_id=session.agent_id or None,
             metadata=metadata,
-            properties=properties_of({"metadata": metadata}, owner="session"),
+            properties=extract_properties({"metadata": metadata}, owner="session"),
             summary=session.summary or None,
         )
 
 
-def _chosen(state: pb.SessionState) -> str:
+def _settable_state(state: pb.SessionState) -> str:
     if state not in _CHOOSABLE:
         raise FieldInvalid(violations=[("session.state", "must be active, paused or completed")])
     return wire.STATES[state]

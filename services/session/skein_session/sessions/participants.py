@@ -16,7 +16,7 @@ _QUERIES = Queries.of("skein_session")
 BATCH = 1000
 
 
-class InheritanceStore:
+class ParticipantStore:
     """Brings messages up to their sessions, a bounded number at a time."""
 
     def __init__(self, database: Database) -> None:
@@ -27,7 +27,7 @@ class InheritanceStore:
         changed, left = 0, count
         while left > 0:
             async with self._database.tenant(tenant_id) as tx:
-                step = await inherit(tx, tenant_id, count=min(left, BATCH))
+                step = await inherit_participants(tx, tenant_id, count=min(left, BATCH))
             if step is None:
                 return changed, False
             read_count, changed_count = step
@@ -37,7 +37,7 @@ class InheritanceStore:
         return changed, True
 
 
-async def inherit(
+async def inherit_participants(
     tx: Transaction, tenant_id: UUID, *, session_id: str | None = None, count: int = BATCH
 ) -> tuple[int, int] | None:
     """Give up to `count` messages of one session its agent and subject; return how many were read, and changed.

@@ -10,15 +10,15 @@ from google.protobuf.message import Message
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import RevisionStale, TransactionConflict
-from skein_kit.idempotency.store import Requests
-from skein_kit.rpc.pagination import fitting, page_size, read_token, write_token
-from skein_kit.rpc.row_times import past
-from skein_session.errors import SessionExists, SessionNotFound, SessionStored
+from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.row_times import read_past_time
+from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
 from skein_session.sessions import convert as wire
-from skein_session.sessions.deletion import take_away
-from skein_session.sessions.lifecycle import Standing
-from skein_session.sessions.listing import Walk, Wanted
-from skein_session.sessions.participants import inherit
+from skein_session.sessions.deletion import delete_session_rows
+from skein_session.sessions.lifecycle import SessionState
+from skein_session.sessions.listing import ListCursor, SessionFilter
+from skein_session.sessions.participants import inherit_participants
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
-    from skein_kit.quotas.store import Quotas
+    from skein_kit.quotas.store import QuotaCounter
     from skein_session.sessions.model import Change, Draft
 
 _QUERIES = Queries.of("skein_session")
@@ -42,10 +42,10 @@ Response = TypeVar("Response", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StateTransition:
     """A way from one state to another, and what is noted of it; None leaves a note as it is."""
 
-    verb: Callable[[Standing], Standing]
+    verb: Callable[[SessionState], SessionState]
     # The session's update_time is at least this.
     at: datetime
     archive_time: datetime | None = None
@@ -57,12 +57,12 @@ class Move:
 class SessionStore:
     """Sessions, each with the rules that only the database can keep."""
 
-    def __init__(self, database: Database, requests: Requests, quotas: Quotas) -> None:
+    def __init__(self, database: Database, requests: IdempotencyStore, quotas: QuotaCounter) -> None:
         self._database = database
         self._requests = requests
         self._quotas = quotas
 
-    async def create(self, who: Caller, once: Once, draft: Draft, at: datetime) -> pb.CreateSessionResponse:
+    async def create(self, who: Caller, once: IdempotencyKey, draft: Draft, at: datetime) -> pb.CreateSessionResponse:
         """Open a session, or return the answer that its request_id has."""
         tenant_id = who.tenant()
         async with self._database.tenant(tenant_id) as tx:
@@ -102,15 +102,15 @@ class SessionStore:
 
     async def page(self, tenant_id: UUID, request: pb.ListSessionsRequest, at: datetime) -> pb.ListSessionsResponse:
         """Look at a window of sessions, newest update first, and answer with those of them that are asked for."""
-        wanted = Wanted.of(request)
-        walk = Walk.of(read_token(request.page_token, tenant_id, request))
-        size = page_size(request.page_size)
+        wanted = SessionFilter.of(request)
+        walk = ListCursor.of(read_token(request.page_token, tenant_id, request))
+        size = resolve_page_size(request.page_size)
         async with self._database.tenant(tenant_id, reads=True) as tx:
             holders = await self._holders(tx, tenant_id, wanted)
             rows = await self._rows(tx, tenant_id, wanted, walk, holders, size + 1)
-            next_walk: Walk | None = None
+            next_walk: ListCursor | None = None
             passing = [row for row in rows if row["session_id"] is not None]
-            sessions = fitting(wire.session(row) for row in passing[:size])
+            sessions = fit_items(wire.session(row) for row in passing[:size])
             edge = rows[0]
             if len(passing) > len(sessions):
                 last = passing[len(sessions) - 1]
@@ -124,7 +124,7 @@ class SessionStore:
         token = "" if next_walk is None else write_token(next_walk.place(), tenant_id, request)
         return pb.ListSessionsResponse(sessions=sessions, next_page_token=token)
 
-    async def update(self, who: Caller, once: Once, change: Change, at: datetime) -> pb.UpdateSessionResponse:
+    async def update(self, who: Caller, once: IdempotencyKey, change: Change, at: datetime) -> pb.UpdateSessionResponse:
         """Change a session, or return the answer that its request_id has."""
         tenant_id = who.tenant()
         async with self._database.tenant(tenant_id) as tx:
@@ -150,12 +150,12 @@ class SessionStore:
                 current = await self._row(tx, tenant_id, change.session_id)
                 if change.revision not in (0, current["revision"]):
                     raise RevisionStale(given=change.revision, current=current["revision"])
-                wire.standing(current).must_be_open(session_id=change.session_id)
+                wire.state_of(current).must_be_open(session_id=change.session_id)
                 # It was brought back a moment ago.
                 raise TransactionConflict
             if row["has_uninherited"]:
                 # A long session's others follow in the worker's rounds.
-                await inherit(tx, tenant_id, session_id=change.session_id)
+                await inherit_participants(tx, tenant_id, session_id=change.session_id)
             if "metadata" in change.fields:
                 await tx.execute(
                     _QUERIES["delete_session_properties"], tenant_id=tenant_id, session_id=change.session_id
@@ -166,12 +166,12 @@ class SessionStore:
             return response
 
     async def end(
-        self, tenant_id: UUID, once: Once, request: pb.EndSessionRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.EndSessionRequest, at: datetime
     ) -> pb.EndSessionResponse:
         """Close a session; one that is closed already comes back as it is, a repeated request gets its first answer."""
-        end_time = past(request, "end_time", at) if request.keep_times else None
-        move = Move(
-            Standing.ended,
+        end_time = read_past_time(request, "end_time", at) if request.keep_times else None
+        move = StateTransition(
+            SessionState.ended,
             end_time or at,
             end_time=end_time or at,
             end_reason=request.reason or None,
@@ -182,31 +182,33 @@ class SessionStore:
         )
 
     async def archive(
-        self, tenant_id: UUID, once: Once, request: pb.ArchiveSessionRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.ArchiveSessionRequest, at: datetime
     ) -> pb.ArchiveSessionResponse:
         """Put a session away; one that is away already comes back as it is."""
-        archive_time = past(request, "archive_time", at) if request.keep_times else None
-        move = Move(Standing.archived, archive_time or at, archive_time=archive_time or at)
+        archive_time = read_past_time(request, "archive_time", at) if request.keep_times else None
+        move = StateTransition(SessionState.archived, archive_time or at, archive_time=archive_time or at)
         return await self._move(
             tenant_id, once, request.session_id, move, lambda session: pb.ArchiveSessionResponse(session=session)
         )
 
     async def unarchive(
-        self, tenant_id: UUID, once: Once, request: pb.UnarchiveSessionRequest, at: datetime
+        self, tenant_id: UUID, once: IdempotencyKey, request: pb.UnarchiveSessionRequest, at: datetime
     ) -> pb.UnarchiveSessionResponse:
         """Bring a session back as it was; one that is not away comes back as it is."""
-        move = Move(Standing.unarchived, at)
+        move = StateTransition(SessionState.unarchived, at)
         return await self._move(
             tenant_id, once, request.session_id, move, lambda session: pb.UnarchiveSessionResponse(session=session)
         )
 
-    async def delete(self, tenant_id: UUID, once: Once, session_id: str, at: datetime) -> pb.DeleteSessionResponse:
+    async def delete(
+        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+    ) -> pb.DeleteSessionResponse:
         """Take a session, its messages and what search knows of them away, all or nothing, once for each request."""
         response = pb.DeleteSessionResponse()
         async with self._database.tenant(tenant_id) as tx:
             if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
                 return response
-            gone = await take_away(tx, tenant_id, session_id, at)
+            gone = await delete_session_rows(tx, tenant_id, session_id, at)
             if gone is None:
                 raise SessionNotFound(session_id=session_id)
             await self._quotas.charge(tx, tenant_id, gone)
@@ -215,9 +217,9 @@ class SessionStore:
     async def _move(
         self,
         tenant_id: UUID,
-        once: Once,
+        once: IdempotencyKey,
         session_id: str,
-        move: Move,
+        move: StateTransition,
         respond: Callable[[pb.Session], Response],
     ) -> Response:
         """Bring a session into the state that the move makes of its own, or return the answer that the request has."""
@@ -228,11 +230,11 @@ class SessionStore:
             row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
             if row is None:
                 raise SessionNotFound(session_id=session_id)
-            standing = wire.standing(row)
+            standing = wire.state_of(row)
             moved = move.verb(standing)
             if moved != standing:
                 if row["store_time"] is not None:
-                    raise SessionStored(session_id=session_id)
+                    raise SessionArchived(session_id=session_id)
                 locked = row
                 row = (
                     await tx.row(
@@ -268,7 +270,7 @@ class SessionStore:
         return row
 
     @staticmethod
-    async def _holders(tx: Transaction, tenant_id: UUID, wanted: Wanted) -> list[str] | None:
+    async def _holders(tx: Transaction, tenant_id: UUID, wanted: SessionFilter) -> list[str] | None:
         """Return all sessions that have one of the properties asked for, if one is that rare."""
         for path, value in wanted.properties:
             rows = await tx.rows(
@@ -280,7 +282,7 @@ class SessionStore:
 
     @staticmethod
     async def _rows(
-        tx: Transaction, tenant_id: UUID, wanted: Wanted, walk: Walk, holders: list[str] | None, limit: int
+        tx: Transaction, tenant_id: UUID, wanted: SessionFilter, walk: ListCursor, holders: list[str] | None, limit: int
     ) -> list[Record]:
         """Return one row at least, which says what was looked at."""
         conditions = {

@@ -9,9 +9,9 @@ from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.message_rows import message as wired
-from skein_kit.rpc.pagination import PAGE_BYTES, page_size, read_token, write_token
-from skein_kit.rpc.well_known_types import time
-from skein_session.errors import SessionStored
+from skein_kit.rpc.pagination import PAGE_BYTES, read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_session.errors import SessionArchived
 from skein_session.messages.model import sequence_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_session.cold_storage.store import ArchiveStore, Stored
+    from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
     from skein_session.messages.store import MessageStore
 
 # Messages made of a file's rows at once, so that a page of the longest ones is never held whole.
@@ -27,18 +27,18 @@ _SLICE = 64
 _AFTER_ALL = datetime.max.replace(tzinfo=UTC)
 
 
-class Pages:
+class MessagePages:
     """Pages, from the tables or from files."""
 
-    def __init__(self, messages: MessageStore, archives: ArchiveStore) -> None:
+    def __init__(self, messages: MessageStore, archives: ColdStorageStore) -> None:
         self._messages = messages
         self._archives = archives
 
     async def messages(self, tenant_id: UUID, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
-        """Read a page of a session. Raises SessionStored unless stored messages are asked for; else ArchiveDamaged."""
+        """Read a page of a session. Raises SessionArchived unless stored messages are wanted; else ArchiveDamaged."""
         try:
             return await self._messages.page(tenant_id, request)
-        except SessionStored:
+        except SessionArchived:
             if not request.show_stored:
                 raise
         stored = await self._archives.read(tenant_id, request.session_id)
@@ -52,7 +52,7 @@ class Pages:
     ) -> archives_pb2.ListStoredSessionsResponse:
         """Read a page of the sessions that lie in cold storage, what was stored last first."""
         before, after_id = _place(read_token(request.page_token, tenant_id, request))
-        size = page_size(request.page_size)
+        size = resolve_page_size(request.page_size)
         rows = await self._archives.listed(tenant_id, before=before, after_id=after_id, count=size + 1)
         response = archives_pb2.ListStoredSessionsResponse(sessions=map(_session, rows[:size]))
         if len(rows) > size:
@@ -62,7 +62,7 @@ class Pages:
         return response
 
     async def _stored(
-        self, tenant_id: UUID, request: pb.ListMessagesRequest, stored: Stored
+        self, tenant_id: UUID, request: pb.ListMessagesRequest, stored: ArchivedSession
     ) -> pb.ListMessagesResponse:
         sequence = sequence_of(read_token(request.page_token, tenant_id, request))
         rows = [
@@ -75,7 +75,7 @@ class Pages:
         ]
         if request.newest_first:
             rows.reverse()
-        size, taken = page_size(request.page_size), 0
+        size, taken = resolve_page_size(request.page_size), 0
         response = pb.ListMessagesResponse()
         for start in range(0, min(size, len(rows)), _SLICE):
             for row in await self._archives.records(tenant_id, rows[start : min(start + _SLICE, size)]):
@@ -115,7 +115,7 @@ def _session(row: Record) -> archives_pb2.StoredSession:
         message_count=row["message_count"],
         byte_count=row["byte_count"],
         checksum=row["checksum"],
-        archive_time=time(row["archive_time"]),
-        store_time=time(row["store_time"]),
+        archive_time=to_timestamp(row["archive_time"]),
+        store_time=to_timestamp(row["store_time"]),
         stored_by=row["stored_by"],
     )

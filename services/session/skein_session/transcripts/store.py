@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.ids import first_id, parse_id
-from skein_kit.rpc.pagination import PAGE_BYTES, page_size, read_token, write_token
-from skein_kit.rpc.well_known_types import moment
+from skein_kit.ids import min_id_at, parse_id
+from skein_kit.rpc.pagination import PAGE_BYTES, read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import read_time
 from skein_kit.text.summary import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
-from skein_session.errors import SessionNotFound, SessionStored
-from skein_session.messages.id_ranges import spans
-from skein_session.messages.store import in_order
+from skein_session.errors import SessionArchived, SessionNotFound
+from skein_session.messages.id_ranges import id_ranges
+from skein_session.messages.store import read_in_order
 from skein_session.sessions import convert as wire
-from skein_session.transcripts.window import Window
+from skein_session.transcripts.window import RecentWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import Once, Requests
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.identity.identity_token import Caller
 
 _QUERIES = Queries.of("skein_session")
@@ -36,14 +36,14 @@ _WINDOW = 1000
 _END = 2**63 - 1
 
 
-class Outdated(Exception):
+class TranscriptChanged(Exception):
     """What was said has changed since it was read."""
 
 
 class TranscriptStore:
     """Reads transcripts from their end."""
 
-    def __init__(self, database: Database, requests: Requests) -> None:
+    def __init__(self, database: Database, requests: IdempotencyStore) -> None:
         self._database = database
         self._requests = requests
 
@@ -51,16 +51,16 @@ class TranscriptStore:
         self, tenant_id: UUID, request: pb.ListAgentMessagesRequest, at: datetime
     ) -> pb.ListAgentMessagesResponse:
         """Read a page of what an agent or a subject said in any session, newest first."""
-        start, end = moment(request, "start_time"), moment(request, "end_time")
-        lowest = None if start is None else first_id(start)
+        start, end = read_time(request, "start_time"), read_time(request, "end_time")
+        lowest = None if start is None else min_id_at(start)
         below = _id_of(read_token(request.page_token, tenant_id, request))
         if below is None and end is not None:
-            below = first_id(end)
-        size = page_size(request.page_size)
+            below = min_id_at(end)
+        size = resolve_page_size(request.page_size)
         response = pb.ListAgentMessagesResponse()
         async with self._database.tenant(tenant_id) as tx:
             looked: list[Record] = []
-            for from_id, before_id in spans(lowest, below, at):
+            for from_id, before_id in id_ranges(lowest, below, at):
                 looked += await self._looked(tx, tenant_id, request, from_id, before_id, _WINDOW - len(looked))
                 if len(looked) == _WINDOW or sum(row["passes"] for row in looked) > size:
                     break
@@ -71,7 +71,7 @@ class TranscriptStore:
             elif len(looked) == _WINDOW:
                 next_place = looked[-1]["message_id"]
             taken = 0
-            async for message in in_order(tx, tenant_id, passing[:size]):
+            async for message in read_in_order(tx, tenant_id, passing[:size]):
                 taken += message.ByteSize()
                 if response.messages and taken > PAGE_BYTES:
                     next_place = parse_id(response.messages[-1].message_id)
@@ -85,10 +85,10 @@ class TranscriptStore:
         """Read the newest messages that fit the budget, and the summary when something is left out."""
         async with self._database.tenant(tenant_id) as tx:
             session = await self._session(tx, tenant_id, request.session_id)
-            window = Window(request.token_budget or DEFAULT_BUDGET, session["summary"] or "")
+            window = RecentWindow(request.token_budget or DEFAULT_BUDGET, session["summary"] or "")
             ids = await self._newest(tx, tenant_id, request.session_id)
             taken = 0
-            async for message in in_order(tx, tenant_id, ids, session_id=request.session_id):
+            async for message in read_in_order(tx, tenant_id, ids, session_id=request.session_id):
                 taken += message.ByteSize()
                 if taken > PAGE_BYTES or not window.take(message):
                     break
@@ -105,7 +105,7 @@ class TranscriptStore:
             messages: list[pb.Message] = []
             characters = 0
             ids = await self._newest(tx, tenant_id, session_id)
-            async for message in in_order(tx, tenant_id, ids, session_id=session_id):
+            async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
                 characters += len(message.content)
                 if characters > MAX_READ_CHARACTERS:
                     break
@@ -120,7 +120,7 @@ class TranscriptStore:
     async def keep_summary(
         self,
         who: Caller,
-        once: Once,
+        once: IdempotencyKey,
         response: pb.SummarizeSessionResponse,
         at: datetime,
         *,
@@ -143,7 +143,7 @@ class TranscriptStore:
                 raise SessionNotFound(session_id=session_id)
             left = await tx.value(_QUERIES["count_messages"], tenant_id=tenant_id, message_ids=list(made_of))
             if left < len(made_of):
-                raise Outdated
+                raise TranscriptChanged
             if store and response.summary:
                 row = await tx.row(
                     _QUERIES["store_summary"],
@@ -179,7 +179,7 @@ class TranscriptStore:
         if row is None:
             raise SessionNotFound(session_id=session_id)
         if row["store_time"] is not None:
-            raise SessionStored(session_id=session_id)
+            raise SessionArchived(session_id=session_id)
         return row
 
     @staticmethod

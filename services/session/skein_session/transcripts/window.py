@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
 
-from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, tokens_of_text
+from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2 as pb
@@ -27,7 +27,7 @@ def tokens_of(message: pb.Message) -> int:
 
 
 @dataclass(slots=True)
-class Window:
+class RecentWindow:
     """The newest messages that fit a budget, taken one by one, newest first.
 
     The summary of what came before belongs to a window that leaves something out. It may take half of the budget; a
@@ -53,7 +53,7 @@ class Window:
 
     def close(self, *, is_cut: bool) -> str:
         """Make room for the summary when older messages are left out; return it, or "" when it is not to be said."""
-        tokens = tokens_of_text(self.summary)
+        tokens = estimate_tokens(self.summary)
         if not is_cut or not self.summary or tokens > self.budget // 2:
             return ""
         while self.taken and self.token_count + tokens > self.budget:

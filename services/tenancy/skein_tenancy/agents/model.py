@@ -45,7 +45,7 @@ class Change:
     @classmethod
     def of(cls, agent: pb.Agent, mask: FieldMask) -> Change:
         """Read the fields that the mask names; all when it names none."""
-        fields = well_known_types.masked(mask, UPDATABLE)
+        fields = well_known_types.updated_fields(mask, UPDATABLE)
         return cls(agent_id=agent.agent_id, revision=agent.revision, values=_values(agent, fields))
 
 
@@ -54,7 +54,7 @@ def _values(agent: pb.Agent, fields: Iterable[str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for field in fields:
         if field in _OBJECTS:
-            values[field] = well_known_types.json_of(agent, field)
+            values[field] = well_known_types.json_text(agent, field)
         elif field in _TEXTS:
             values[field] = getattr(agent, field)
         else:

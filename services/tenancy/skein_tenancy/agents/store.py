@@ -11,29 +11,29 @@ from skein_kit.ids import new_id, now
 from skein_tenancy import convert as wire
 from skein_tenancy.errors import AgentDeleted, AgentExists, AgentNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import Tables, refuse_stale, there
+from skein_tenancy.store_base import StoreBase, check_revision, require_row
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.idempotency.store import Once
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.rpc.row_times import ImportTimes
     from skein_tenancy.agents import model as agents
 
 # No call lasts that long: what began before a purge is over.
-_CALLS_OVER = timedelta(minutes=10)
+_MAX_CALL_TIME = timedelta(minutes=10)
 # Requests whose stored answers show an agent.
-_SHOWING = [
+_METHODS_WITH_AGENT = [
     kind.DESCRIPTOR.full_name for kind in (pb.CreateAgentRequest, pb.UpdateAgentRequest, pb.UndeleteAgentRequest)
 ]
 
 
-class AgentStore(Tables):
+class AgentStore(StoreBase):
     """The agents of a tenant."""
 
     async def create_agent(
-        self, tenant_id: UUID, draft: agents.Draft, times: RowTimes, once: Once, *, created_by: str
+        self, tenant_id: UUID, draft: agents.Draft, times: ImportTimes, once: IdempotencyKey, *, created_by: str
     ) -> pb.CreateAgentResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -70,7 +70,7 @@ class AgentStore(Tables):
         return [wire.agent(row) for row in rows]
 
     async def update_agent(
-        self, tenant_id: UUID, change: agents.Change, once: Once, *, updated_by: str
+        self, tenant_id: UUID, change: agents.Change, once: IdempotencyKey, *, updated_by: str
     ) -> pb.UpdateAgentResponse:
         query = QUERIES["update_agent"]
         async with self._database.tenant(tenant_id) as tx:
@@ -79,7 +79,7 @@ class AgentStore(Tables):
             current = await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.agent_id)
             if current is None:
                 raise AgentNotFound
-            refuse_stale(change.revision, current)
+            check_revision(change.revision, current)
             values = {
                 "tenant_id": tenant_id,
                 **current,
@@ -88,12 +88,12 @@ class AgentStore(Tables):
                 "update_time": now(),
             }
             row = await tx.row(query, **{name: values[name] for name in query.parameters})
-            response = pb.UpdateAgentResponse(agent=wire.agent(there(row)))
+            response = pb.UpdateAgentResponse(agent=wire.agent(require_row(row)))
             await self._answer(tx, tenant_id, once, response)
             return response
 
     async def delete_agent(
-        self, tenant_id: UUID, agent_id: str, once: Once, *, deleted_by: str
+        self, tenant_id: UUID, agent_id: str, once: IdempotencyKey, *, deleted_by: str
     ) -> pb.DeleteAgentResponse:
         """Mark an agent as deleted; its tools, blocks, states and keys stay for the day that it is brought back."""
         at, response = now(), pb.DeleteAgentResponse()
@@ -114,7 +114,7 @@ class AgentStore(Tables):
         return response
 
     async def undelete_agent(
-        self, tenant_id: UUID, agent_id: str, once: Once, *, updated_by: str
+        self, tenant_id: UUID, agent_id: str, once: IdempotencyKey, *, updated_by: str
     ) -> pb.UndeleteAgentResponse:
         """Bring a deleted agent back; one that is not deleted stays as it is."""
         named = {"tenant_id": tenant_id, "agent_id": agent_id}
@@ -125,13 +125,17 @@ class AgentStore(Tables):
             if row is None:
                 raise AgentNotFound
             if row["delete_time"] is not None:
-                row = there(await tx.row(QUERIES["undelete_agent"], **named, update_time=now(), updated_by=updated_by))
+                row = require_row(
+                    await tx.row(QUERIES["undelete_agent"], **named, update_time=now(), updated_by=updated_by)
+                )
                 await self._quotas.charge(tx, tenant_id, {"agents": 1})
             response = pb.UndeleteAgentResponse(agent=wire.agent(row))
             await self._answer(tx, tenant_id, once, response)
             return response
 
-    async def purge_agent(self, tenant_id: UUID, agent_id: str, once: Once, *, purged_by: str) -> pb.PurgeAgentResponse:
+    async def purge_agent(
+        self, tenant_id: UUID, agent_id: str, once: IdempotencyKey, *, purged_by: str
+    ) -> pb.PurgeAgentResponse:
         """Empty an agent at once; its row, which takes its id, goes when the other services have nothing left of it."""
         named, at, response = {"tenant_id": tenant_id, "agent_id": agent_id}, now(), pb.PurgeAgentResponse()
         async with self._database.tenant(tenant_id) as tx:
@@ -146,7 +150,7 @@ class AgentStore(Tables):
                 QUERIES["empty_agent_answers"],
                 tenant_id=tenant_id,
                 since_time=at - LIFETIME,
-                methods=_SHOWING,
+                methods=_METHODS_WITH_AGENT,
                 # As an answer begins to name an agent.
                 name=pb.Agent(agent_id=agent_id).SerializeToString(),
             )
@@ -159,5 +163,5 @@ class AgentStore(Tables):
         """Remove purged agents of which nothing is left, and free their ids; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.execute(
-                QUERIES["delete_purged_agents"], tenant_id=tenant_id, purged_before=at - _CALLS_OVER
+                QUERIES["delete_purged_agents"], tenant_id=tenant_id, purged_before=at - _MAX_CALL_TIME
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ _PAUSE_SECONDS = 2.0
 log = logs.get("tenancy")
 
 
-async def keep(store: CanaryStore) -> None:
+async def provision(store: CanaryStore) -> None:
     """Make what is missing, then wait for ever."""
     while True:
         try:
             await store.ensure()
-        except (Refusal, asyncpg.PostgresError) as error:
+        except (RpcError, asyncpg.PostgresError) as error:
             log.warning("canary_not_made", error=type(error).__name__)
             await asyncio.sleep(_PAUSE_SECONDS)
         else:

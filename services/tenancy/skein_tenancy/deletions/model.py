@@ -25,7 +25,7 @@ GRACE, PURGING, DONE, UNDONE = "grace", "purging", "done", "undone"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Closing:
+class DeletionRequest:
     """The wish to delete a tenant, or all tenants of an organization."""
 
     grace: timedelta
@@ -34,7 +34,7 @@ class Closing:
     @classmethod
     def of(
         cls, caller: Caller, request: pb.DeleteTenantRequest | pb.DeleteOrganizationRequest, *, usual: timedelta
-    ) -> Closing:
+    ) -> DeletionRequest:
         """Read how long rows are to be kept: as `usual` when nothing is said. Only operators may say less than that."""
         grace = request.grace.ToTimedelta() if request.HasField("grace") else usual
         if grace < usual and OPERATOR not in caller.permissions:
@@ -44,7 +44,7 @@ class Closing:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
+class DeletionProgress:
     """What was removed of a tenant, and where."""
 
     stage: str
@@ -52,7 +52,7 @@ class Progress:
     finished: bool
 
     @classmethod
-    def of(cls, request: members_pb2.RecordDeletionRequest) -> Progress:
+    def of(cls, request: members_pb2.RecordDeletionRequest) -> DeletionProgress:
         return cls(stage=request.stage, counts=request.deleted_counts, finished=request.finished)
 
     def added_to(self, deletion: asyncpg.Record, at: datetime) -> dict[str, object]:

@@ -9,12 +9,12 @@ from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_tenancy import convert as wire
 from skein_tenancy.deletions import model as deletions
-from skein_tenancy.rpc_base import Rpcs, id_before
+from skein_tenancy.rpc_base import Rpcs, id_from_page_token
 from skein_tenancy.tenants import model as directory
 
 
@@ -25,21 +25,21 @@ class DeletionRpcs(Rpcs):
         self, request: pb.DeleteOrganizationRequest, context: Context
     ) -> pb.DeleteOrganizationResponse:
         who = caller(context)
-        closing = deletions.Closing.of(who, request, usual=self._grace()) if request.tenants else None
+        closing = deletions.DeletionRequest.of(who, request, usual=self._grace()) if request.tenants else None
         return await self._parts.deletions.delete_organization(
-            UUID(request.organization_id), closing, Once.of(who, request)
+            UUID(request.organization_id), closing, IdempotencyKey.of(who, request)
         )
 
     async def DeleteTenant(self, request: pb.DeleteTenantRequest, context: Context) -> pb.DeleteTenantResponse:
         who, tenant_id = caller(context), UUID(request.tenant_id)
-        directory.Sight.of(who, writes=True).must_see(tenant_id)
-        closing = deletions.Closing.of(who, request, usual=self._grace())
-        return await self._parts.deletions.delete_tenant(tenant_id, closing, Once.of(who, request))
+        directory.DirectoryScope.of(who, writes=True).must_see(tenant_id)
+        closing = deletions.DeletionRequest.of(who, request, usual=self._grace())
+        return await self._parts.deletions.delete_tenant(tenant_id, closing, IdempotencyKey.of(who, request))
 
     async def UndeleteTenant(
         self, request: members_pb2.UndeleteTenantRequest, context: Context
     ) -> members_pb2.UndeleteTenantResponse:
-        once = Once.of(caller(context), request)
+        once = IdempotencyKey.of(caller(context), request)
         return await self._parts.deletions.undelete_tenant(UUID(request.tenant_id), once)
 
     async def GetDeletion(
@@ -52,10 +52,10 @@ class DeletionRpcs(Rpcs):
     async def ListDeletions(
         self, request: members_pb2.ListDeletionsRequest, context: Context
     ) -> members_pb2.ListDeletionsResponse:
-        size = pagination.page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, None, request))
+        size = pagination.resolve_page_size(request.page_size)
+        before = id_from_page_token(pagination.read_token(request.page_token, None, request))
         rows = await self._parts.deletions.list_deletions(before=before, size=size + 1)
-        page = pagination.fitting(wire.deletion(row) for row in rows[:size])
+        page = pagination.fit_items(wire.deletion(row) for row in rows[:size])
         response = members_pb2.ListDeletionsResponse(deletions=page)
         if len(rows) > len(page):
             last = rows[len(page) - 1]
@@ -72,10 +72,10 @@ class PurgeRpcs(Rpcs):
     async def ListDueDeletions(
         self, request: members_pb2.ListDueDeletionsRequest, context: Context
     ) -> members_pb2.ListDueDeletionsResponse:
-        size = pagination.page_size(request.page_size)
+        size = pagination.resolve_page_size(request.page_size)
         after = _after(pagination.read_token(request.page_token, None, request))
         rows = await self._parts.deletions.list_due_deletions(now(), after=after, size=size + 1)
-        page = pagination.fitting(wire.deletion(row) for row in rows[:size])
+        page = pagination.fit_items(wire.deletion(row) for row in rows[:size])
         response = members_pb2.ListDueDeletionsResponse(deletions=page)
         if len(rows) > len(page):
             last = rows[len(page) - 1]
@@ -86,7 +86,7 @@ class PurgeRpcs(Rpcs):
     async def RecordDeletion(
         self, request: members_pb2.RecordDeletionRequest, context: Context
     ) -> members_pb2.RecordDeletionResponse:
-        progress = deletions.Progress.of(request)
+        progress = deletions.DeletionProgress.of(request)
         deletion = await self._parts.deletions.record_deletion(UUID(request.tenant_id), progress)
         return members_pb2.RecordDeletionResponse(deletion=deletion)
 

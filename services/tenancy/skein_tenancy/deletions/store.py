@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.database.tenant_purge import purge
-from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import TenantNotDeleted
 from skein_kit.ids import new_id, now
-from skein_kit.rpc.pagination import fitting
+from skein_kit.rpc.pagination import fit_items
 from skein_tenancy import convert as wire
 from skein_tenancy.deletions import model as deletions
 from skein_tenancy.deletions import tenant_tables
@@ -23,7 +23,7 @@ from skein_tenancy.errors import (
     TenantNotFound,
 )
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import Tables, there
+from skein_tenancy.store_base import StoreBase, require_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,19 +33,21 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 # Tenants of an organization that one transaction closes.
 _TENANTS_AT_ONCE = 100
 
 
-class DeletionStore(Tables):
+class DeletionStore(StoreBase):
     """What closes tenants, opens them again, and removes what they had.
 
     The answers to requests are kept under no tenant: those of a tenant go with it.
     """
 
-    async def delete_tenant(self, tenant_id: UUID, closing: deletions.Closing, once: Once) -> pb.DeleteTenantResponse:
+    async def delete_tenant(
+        self, tenant_id: UUID, closing: deletions.DeletionRequest, once: IdempotencyKey
+    ) -> pb.DeleteTenantResponse:
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.DeleteTenantResponse.FromString(first)
@@ -55,14 +57,14 @@ class DeletionStore(Tables):
             )
             if closed is None:
                 raise TenantNotFound
-            response = pb.DeleteTenantResponse(deletion=await _noted(tx, closed, closing, at))
+            response = pb.DeleteTenantResponse(deletion=await _insert_deletion(tx, closed, closing, at))
             await self._answer(tx, NO_TENANT, once, response)
             return response
 
-    async def undelete_tenant(self, tenant_id: UUID, once: Once) -> members_pb2.UndeleteTenantResponse:
+    async def undelete_tenant(self, tenant_id: UUID, once: IdempotencyKey) -> members_pb2.UndeleteTenantResponse:
         """Open a tenant again and, if that was deleted, its organization."""
         refusals = {"tenants_slug_key": TenantExists(), "organizations_slug_key": OrganizationExists()}
-        with refusing(refusals):
+        with translate_constraint_errors(refusals):
             async with self._database.operator() as tx:
                 if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                     return members_pb2.UndeleteTenantResponse.FromString(first)
@@ -76,7 +78,7 @@ class DeletionStore(Tables):
                     QUERIES["open_organization"], organization_id=deletion["organization_id"], update_time=at
                 )
                 await tx.execute(QUERIES["open_tenant"], tenant_id=tenant_id, update_time=at)
-                changed = await _changed(
+                changed = await _update_deletion(
                     tx,
                     deletion,
                     state=deletions.UNDONE,
@@ -110,14 +112,14 @@ class DeletionStore(Tables):
                 QUERIES["list_due_deletions"], at=at, after_time=after_time, after_id=after_id, size=size
             )
 
-    async def record_deletion(self, tenant_id: UUID, progress: deletions.Progress) -> members_pb2.Deletion:
+    async def record_deletion(self, tenant_id: UUID, progress: deletions.DeletionProgress) -> members_pb2.Deletion:
         """Add to a report; finishing removes the tenant's row and, with the last one, a deleted organization's."""
         async with self._database.operator() as tx:
             deletion = await tx.row(QUERIES["lock_deletion"], tenant_id=tenant_id)
             if deletion is None:
                 raise TenantNotDeleted
             at = now()
-            changed = await _changed(tx, deletion, **progress.added_to(deletion, at))
+            changed = await _update_deletion(tx, deletion, **progress.added_to(deletion, at))
             if progress.finished:
                 # Of two last tenants that end at once, the second sees that the first is gone.
                 await tx.value(QUERIES["hold_organization"], organization_id=deletion["organization_id"])
@@ -127,10 +129,10 @@ class DeletionStore(Tables):
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
-        return await purge(self._database, tenant_id, tenant_tables.TABLES, limit)
+        return await purge_tenant_rows(self._database, tenant_id, tenant_tables.TENANT_TABLES, limit)
 
     async def delete_organization(
-        self, organization_id: UUID, closing: deletions.Closing | None, once: Once
+        self, organization_id: UUID, closing: deletions.DeletionRequest | None, once: IdempotencyKey
     ) -> pb.DeleteOrganizationResponse:
         """Close an organization; with `closing` its tenants first, some in each transaction.
 
@@ -145,7 +147,7 @@ class DeletionStore(Tables):
                     if first is not None:
                         return pb.DeleteOrganizationResponse()
                     raise OrganizationNotFound
-                if closing is not None and await _close_some(tx, organization_id, closing) == _TENANTS_AT_ONCE:
+                if closing is not None and await _delete_batch(tx, organization_id, closing) == _TENANTS_AT_ONCE:
                     continue
                 response = await self._close_organization(tx, organization_id, report=closing is not None)
                 await self._answer(tx, NO_TENANT, once, response)
@@ -161,10 +163,10 @@ class DeletionStore(Tables):
         if not report:
             return pb.DeleteOrganizationResponse()
         rows = await tx.rows(QUERIES["list_organization_deletions"], organization_id=organization_id)
-        return pb.DeleteOrganizationResponse(deletions=fitting(wire.deletion(row) for row in rows))
+        return pb.DeleteOrganizationResponse(deletions=fit_items(wire.deletion(row) for row in rows))
 
 
-async def _close_some(tx: Transaction, organization_id: UUID, closing: deletions.Closing) -> int:
+async def _delete_batch(tx: Transaction, organization_id: UUID, closing: deletions.DeletionRequest) -> int:
     """Close some tenants of an organization; return how many."""
     at = now()
     closed = await tx.rows(
@@ -175,12 +177,12 @@ async def _close_some(tx: Transaction, organization_id: UUID, closing: deletions
         update_time=at,
     )
     for row in closed:
-        await _noted(tx, row, closing, at)
+        await _insert_deletion(tx, row, closing, at)
     return len(closed)
 
 
-async def _noted(
-    tx: Transaction, closed: asyncpg.Record, closing: deletions.Closing, at: datetime
+async def _insert_deletion(
+    tx: Transaction, closed: asyncpg.Record, closing: deletions.DeletionRequest, at: datetime
 ) -> members_pb2.Deletion:
     row = await tx.row(
         QUERIES["create_deletion"],
@@ -191,11 +193,11 @@ async def _noted(
         purge_time=at + closing.grace,
         created_by=closing.created_by,
     )
-    return wire.deletion(there(row))
+    return wire.deletion(require_row(row))
 
 
-async def _changed(tx: Transaction, deletion: asyncpg.Record, **values: object) -> asyncpg.Record:
+async def _update_deletion(tx: Transaction, deletion: asyncpg.Record, **values: object) -> asyncpg.Record:
     row = await tx.row(
         QUERIES["update_deletion"], tenant_id=deletion["tenant_id"], deletion_id=deletion["deletion_id"], **values
     )
-    return there(row)
+    return require_row(row)

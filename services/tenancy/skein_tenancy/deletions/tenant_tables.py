@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _QUERIES = Queries.of("skein_tenancy")
 
-TABLES: Mapping[str, Query] = {
+TENANT_TABLES: Mapping[str, Query] = {
     "tenancy.memberships": _QUERIES["purge_memberships"],
     "tenancy.invitations": _QUERIES["purge_invitations"],
     "tenancy.subject_properties": _QUERIES["purge_subject_properties"],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_kit.identity.bearer_token import Token
+from skein_kit.identity.bearer_token import BearerToken
 from skein_tenancy import convert as wire
 from skein_tenancy.errors import InvitationNotFound
 
@@ -48,7 +48,7 @@ class Draft:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Offer:
+class Invitation:
     """What the database keeps about one invitation."""
 
     email: str
@@ -60,7 +60,7 @@ class Offer:
     use_time: datetime | None
     revoke_time: datetime | None
 
-    def judge(self, token: Token, email: str, at: datetime) -> None:
+    def judge(self, token: BearerToken, email: str, at: datetime) -> None:
         """Refuse, in the same words, what does not prove itself, is over or is for somebody else."""
         is_over = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
         if not token.proves(self.secret_hash) or is_over or email != self.email:
@@ -68,13 +68,13 @@ class Offer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Address:
+class AccountAddress:
     """The address of an account that wants to accept."""
 
     email: str
     verified: bool
 
-    def accepts(self, offer: Offer) -> None:
+    def accepts(self, offer: Invitation) -> None:
         """Refuse an address that nobody has shown to be the account's, where a mail could have been answered.
 
         A token that the inviter handed over shows nothing about an address, and is not asked to.
@@ -83,9 +83,9 @@ class Address:
             raise InvitationNotFound
 
 
-def token_of(text: str) -> Token:
+def parse_token(text: str) -> BearerToken:
     """Read an invitation's token; raise InvitationNotFound for what is none."""
-    token = Token.read(PREFIX, text)
+    token = BearerToken.read(PREFIX, text)
     if token is None:
         raise InvitationNotFound
     return token

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skein.tenancy.v1 import members_pb2 as pb
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.outbound.mail import Mailer
     from skein_tenancy.invitations.model import Draft
     from skein_tenancy.invitations.store import InvitationStore
@@ -26,10 +26,10 @@ To accept, open this address and sign in or sign up as {email}:
 It works once, until {until} (UTC). If you know nothing of this, there is nothing that you need to do.
 """
 # Nobody is there (RFC 2606), and what a relay says to that comes back to the sender.
-_NOWHERE = ".invalid"
+_INVALID_DOMAIN = ".invalid"
 
 
-class Inviting:
+class InvitationSender:
     """Asks people to join a tenant."""
 
     def __init__(self, store: InvitationStore, mailer: Mailer, issuer: Callable[[], str], *, most: int) -> None:
@@ -42,7 +42,7 @@ class Inviting:
         self._issuer = issuer
         self._most = most
 
-    async def invite(self, tenant_id: UUID, draft: Draft, once: Once) -> pb.CreateInvitationResponse:
+    async def invite(self, tenant_id: UUID, draft: Draft, once: IdempotencyKey) -> pb.CreateInvitationResponse:
         """Keep an invitation and mail it; the answer holds the token and its link when no relay took the mail."""
         response, token = await self._store.create_invitation(tenant_id, draft, once, most=self._most)
         if not token:
@@ -55,7 +55,7 @@ class Inviting:
         return response
 
     async def _mailed(self, invitation: pb.Invitation, draft: Draft, link: str) -> bool:
-        if not self._mailer.configured or draft.email.endswith(_NOWHERE):
+        if not self._mailer.configured or draft.email.endswith(_INVALID_DOMAIN):
             return False
         text = _TEXT.format(
             role=draft.role,

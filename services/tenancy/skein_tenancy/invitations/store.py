@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.errors import RateLimited
-from skein_kit.identity.bearer_token import Token
-from skein_kit.ids import first_id, new_id, now
+from skein_kit.identity.bearer_token import BearerToken
+from skein_kit.ids import min_id_at, new_id, now
 from skein_tenancy import convert as wire
 from skein_tenancy.errors import InvitationNotFound, MemberExists
 from skein_tenancy.invitations import model as invitations
 from skein_tenancy.members import model as members
-from skein_tenancy.members.store import join
+from skein_tenancy.members.store import insert_member
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import Tables, there
+from skein_tenancy.store_base import StoreBase, require_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
-class InvitationStore(Tables):
+class InvitationStore(StoreBase):
     """Who was asked to join a tenant.
 
     A token names its tenant, so that whoever presents one sees that tenant's invitations and nothing else.
     """
 
     async def create_invitation(
-        self, tenant_id: UUID, draft: invitations.Draft, once: Once, *, most: int
+        self, tenant_id: UUID, draft: invitations.Draft, once: IdempotencyKey, *, most: int
     ) -> tuple[pb.CreateInvitationResponse, str]:
         """Keep an invitation; return the answer as it may be repeated, and the token, empty when it is repeated.
 
@@ -48,10 +48,10 @@ class InvitationStore(Tables):
             at = now()
             # Held, so that several at once count one another.
             await tx.row(QUERIES["lock_tenant"], tenant_id=tenant_id)
-            since = first_id(at - invitations.WINDOW)
+            since = min_id_at(at - invitations.WINDOW)
             if await tx.value(QUERIES["count_recent_invitations"], tenant_id=tenant_id, since_id=since) >= most:
                 raise RateLimited(kind="invitations", after=invitations.WINDOW.total_seconds())
-            token = Token.made(invitations.PREFIX, tenant_id, new_id(at))
+            token = BearerToken.made(invitations.PREFIX, tenant_id, new_id(at))
             row = await tx.row(
                 QUERIES["create_invitation"],
                 tenant_id=tenant_id,
@@ -64,7 +64,7 @@ class InvitationStore(Tables):
                 created_by=draft.created_by,
                 grant_ids=list(draft.grant_ids),
             )
-            response = pb.CreateInvitationResponse(invitation=wire.invitation(there(row)))
+            response = pb.CreateInvitationResponse(invitation=wire.invitation(require_row(row)))
             await self._answer(tx, tenant_id, once, response)
         return response, token.text()
 
@@ -76,7 +76,9 @@ class InvitationStore(Tables):
             rows = await tx.rows(QUERIES["list_invitations"], tenant_id=tenant_id, before=before, size=size, at=at)
         return [wire.invitation(row) for row in rows]
 
-    async def revoke_invitation(self, tenant_id: UUID, invitation_id: UUID, once: Once) -> pb.RevokeInvitationResponse:
+    async def revoke_invitation(
+        self, tenant_id: UUID, invitation_id: UUID, once: IdempotencyKey
+    ) -> pb.RevokeInvitationResponse:
         response = pb.RevokeInvitationResponse()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -96,7 +98,7 @@ class InvitationStore(Tables):
 
     async def check_invitation(self, text: str, email: str, at: datetime) -> tuple[UUID, bool]:
         """Return the open invitation that this token is, if it invites this address, and whether it was mailed."""
-        token = invitations.token_of(text)
+        token = invitations.parse_token(text)
         async with self._database.tenant(token.tenant_id) as tx:
             row = await tx.row(
                 QUERIES["get_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, at=at
@@ -106,13 +108,13 @@ class InvitationStore(Tables):
         return token.token_id, offer.mailed
 
     async def accept_invitation(
-        self, text: str, who: Caller, address: invitations.Address, once: Once
+        self, text: str, who: Caller, address: invitations.AccountAddress, once: IdempotencyKey
     ) -> pb.AcceptInvitationResponse:
         """Make the calling account, which has this address, a member, once.
 
         One that is a member already stays what it is: the invitation is spent, and MemberExists raised.
         """
-        token = invitations.token_of(text)
+        token = invitations.parse_token(text)
         try:
             return await self._accept(token, who, address, once)
         except MemberExists:
@@ -132,7 +134,7 @@ class InvitationStore(Tables):
             return deleted + await self._requests.delete_expired(tx, tenant_id, at)
 
     async def _accept(
-        self, token: Token, who: Caller, address: invitations.Address, once: Once
+        self, token: BearerToken, who: Caller, address: invitations.AccountAddress, once: IdempotencyKey
     ) -> pb.AcceptInvitationResponse:
         tenant_id, at = token.tenant_id, now()
         async with self._database.tenant(tenant_id) as tx:
@@ -144,13 +146,13 @@ class InvitationStore(Tables):
             offer.judge(token, address.email.lower(), at)
             address.accepts(offer)
             await tx.execute(QUERIES["use_invitation"], tenant_id=tenant_id, invitation_id=token.token_id, use_time=at)
-            member = await join(tx, tenant_id, members.Joining.itself(who, offer.role), at)
+            member = await insert_member(tx, tenant_id, members.NewMember.itself(who, offer.role), at)
             response = pb.AcceptInvitationResponse(member=member, tenant_id=str(tenant_id))
             await self._answer(tx, tenant_id, once, response)
             return response
 
 
-def _offer(row: asyncpg.Record | None) -> invitations.Offer:
+def _offer(row: asyncpg.Record | None) -> invitations.Invitation:
     if row is None:
         raise InvitationNotFound
-    return invitations.Offer(**row)
+    return invitations.Invitation(**row)

@@ -10,7 +10,7 @@ from skein_kit.ids import now
 from skein_tenancy.rpc_base import Rpcs
 
 
-class StandingRpcs(Rpcs):
+class MembershipStateHandlers(Rpcs):
     """What accounts are in tenants, and what of it is over."""
 
     async def GetStanding(self, request: pb.GetStandingRequest, context: Context) -> pb.GetStandingResponse:

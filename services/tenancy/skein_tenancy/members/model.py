@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import FieldInvalid, PermissionWidened
-from skein_kit.identity.permissions import OPERATOR, ROLES
+from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.identity.permissions import OPERATOR, ROLE_PERMISSIONS
 from skein_tenancy.errors import LastOwner, RoleTooLow
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OWNER = "owner"
 ADMIN = "admin"
 # The lowest first.
-_RANKS: Mapping[str, int] = {role: rank for rank, role in enumerate(ROLES, start=1)}
+_RANKS: Mapping[str, int] = {role: rank for rank, role in enumerate(ROLE_PERMISSIONS, start=1)}
 # What makes somebody count as a role: a permission that no lower one has.
 _MARKS: Mapping[str, str] = {
     "viewer": "tenant.read",
@@ -60,21 +60,22 @@ class Authority:
     def must_cover(self, role: str, *, instead_of: str = "") -> None:
         """Refuse to give a role, `instead_of` the one that a member has, above the caller's own or its permissions.
 
-        Raises RoleTooLow, or PermissionWidened for what the new role may do and neither the caller nor the old one may.
+        Raises RoleTooLow, or PermissionEscalation for what the new role may do and neither the caller nor the old one
+        may.
         """
         self.must_reach(role)
         if self.permissions is None:
             return
-        added = ROLES[role] - ROLES.get(instead_of, frozenset())
+        added = ROLE_PERMISSIONS[role] - ROLE_PERMISSIONS.get(instead_of, frozenset())
         lacking = sorted(added - self.permissions)
         if lacking:
-            raise PermissionWidened(permission=" ".join(lacking))
+            raise PermissionEscalation(permission=" ".join(lacking))
         if added and self.agent_id:
-            raise PermissionWidened(agent_id=self.agent_id)
+            raise PermissionEscalation(agent_id=self.agent_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class RoleChange:
     """A new role for a member."""
 
     account_id: UUID
@@ -84,7 +85,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Transfer:
+class OwnershipTransfer:
     """An owner's place, taken by another member."""
 
     to: UUID
@@ -92,7 +93,7 @@ class Transfer:
     by: UUID | None
 
     @classmethod
-    def of(cls, caller: Caller, account_id: UUID, from_account_id: UUID | None) -> Transfer:
+    def of(cls, caller: Caller, account_id: UUID, from_account_id: UUID | None) -> OwnershipTransfer:
         """An account steps down itself; operators and keys name who does, if anybody."""
         steps_down = from_account_id if caller.account_id is None else caller.account_id
         if from_account_id not in (None, steps_down):
@@ -103,7 +104,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Joining:
+class NewMember:
     """An account that becomes a member, as the others will see it."""
 
     account_id: UUID
@@ -114,7 +115,7 @@ class Joining:
     created_by: str
 
     @classmethod
-    def itself(cls, caller: Caller, role: str) -> Joining:
+    def itself(cls, caller: Caller, role: str) -> NewMember:
         """Let the calling account in, as its sign-in describes it."""
         return cls(
             account_id=caller.account(),
@@ -127,12 +128,12 @@ class Joining:
 
 def invitable_roles(role: str) -> list[str]:
     """Return the roles that a role can invite to, the lowest first: none, or itself and those below it."""
-    if "members.write" not in ROLES[role]:
+    if "members.write" not in ROLE_PERMISSIONS[role]:
         return []
     return [name for name, rank in _RANKS.items() if rank <= _RANKS[role]]
 
 
-def must_leave_an_owner(tenant_id: UUID, owners: Iterable[UUID], *, without: UUID) -> None:
+def require_remaining_owner(tenant_id: UUID, owners: Iterable[UUID], *, without: UUID) -> None:
     """Refuse with LastOwner when nobody else owns the tenant."""
     if not set(owners) - {without}:
         raise LastOwner(tenant_id=tenant_id)

@@ -10,7 +10,7 @@ from skein_tenancy import convert as wire
 from skein_tenancy.errors import MemberExists, MemberNotFound
 from skein_tenancy.members import model as members
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import QUOTAS, Tables, refuse_stale, there
+from skein_tenancy.store_base import QUOTAS, StoreBase, check_revision, require_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 
-class MemberStore(Tables):
+class MemberStore(StoreBase):
     """Who is what in a tenant.
 
     Whatever ends or lowers a membership locks the tenant's owners first, so that the last one is seen to be the last.
@@ -32,13 +32,15 @@ class MemberStore(Tables):
     async def get_standing(self, tenant_id: UUID, account_id: UUID | None) -> pb.GetStandingResponse:
         async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
             row = await tx.row(QUERIES["get_standing"], tenant_id=tenant_id, account_id=account_id)
-        return wire.standing(row)
+        return wire.membership(row)
 
-    async def add_member(self, tenant_id: UUID, joining: members.Joining, once: Once) -> pb.AddMemberResponse:
+    async def add_member(
+        self, tenant_id: UUID, joining: members.NewMember, once: IdempotencyKey
+    ) -> pb.AddMemberResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.AddMemberResponse.FromString(first)
-            response = pb.AddMemberResponse(member=await join(tx, tenant_id, joining, now()))
+            response = pb.AddMemberResponse(member=await insert_member(tx, tenant_id, joining, now()))
             await self._answer(tx, tenant_id, once, response)
             return response
 
@@ -61,36 +63,36 @@ class MemberStore(Tables):
         return [wire.member(row) for row in rows]
 
     async def update_member(
-        self, tenant_id: UUID, change: members.Change, once: Once, *, by: members.Authority
+        self, tenant_id: UUID, change: members.RoleChange, once: IdempotencyKey, *, by: members.Authority
     ) -> pb.UpdateMemberResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.UpdateMemberResponse.FromString(first)
             locked = await self._locked(tx, tenant_id, change.account_id)
-            current = _one_of(locked, change.account_id)
+            current = _require_member(locked, change.account_id)
             by.must_reach(current["role"])
             by.must_cover(change.role, instead_of=current["role"])
-            refuse_stale(change.revision, current)
+            check_revision(change.revision, current)
             if current["role"] == members.OWNER != change.role:
-                members.must_leave_an_owner(tenant_id, _owners(locked), without=change.account_id)
+                members.require_remaining_owner(tenant_id, _owners(locked), without=change.account_id)
             response = pb.UpdateMemberResponse(member=await self._give(tx, tenant_id, change.account_id, change.role))
             await self._answer(tx, tenant_id, once, response)
             return response
 
     async def remove_member(
-        self, tenant_id: UUID, account_id: UUID, once: Once, *, by: members.Authority
+        self, tenant_id: UUID, account_id: UUID, once: IdempotencyKey, *, by: members.Authority
     ) -> pb.RemoveMemberResponse:
         response = pb.RemoveMemberResponse()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.RemoveMemberResponse.FromString(first)
             locked = await self._locked(tx, tenant_id, account_id)
-            by.must_reach(_one_of(locked, account_id)["role"])
+            by.must_reach(_require_member(locked, account_id)["role"])
             await self._end(tx, tenant_id, account_id, locked)
             await self._answer(tx, tenant_id, once, response)
         return response
 
-    async def leave_tenant(self, tenant_id: UUID, account_id: UUID, once: Once) -> pb.LeaveTenantResponse:
+    async def leave_tenant(self, tenant_id: UUID, account_id: UUID, once: IdempotencyKey) -> pb.LeaveTenantResponse:
         response = pb.LeaveTenantResponse()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -100,14 +102,14 @@ class MemberStore(Tables):
         return response
 
     async def transfer_ownership(
-        self, tenant_id: UUID, transfer: members.Transfer, once: Once
+        self, tenant_id: UUID, transfer: members.OwnershipTransfer, once: IdempotencyKey
     ) -> pb.TransferOwnershipResponse:
         """Make one member an owner and, if somebody steps down, that owner an admin."""
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.TransferOwnershipResponse.FromString(first)
             locked = await self._locked(tx, tenant_id, transfer.to)
-            _one_of(locked, transfer.to)
+            _require_member(locked, transfer.to)
             if transfer.by is not None:
                 if transfer.by not in _owners(locked):
                     raise MemberNotFound
@@ -142,7 +144,7 @@ class MemberStore(Tables):
         if account_id not in locked:
             return False
         if standing is not None and standing["is_active"] and account_id in _owners(locked):
-            members.must_leave_an_owner(tenant_id, _owners(locked), without=account_id)
+            members.require_remaining_owner(tenant_id, _owners(locked), without=account_id)
         return True
 
     async def _locked(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> Mapping[UUID, asyncpg.Record]:
@@ -155,13 +157,13 @@ class MemberStore(Tables):
             QUERIES["update_member"], tenant_id=tenant_id, account_id=account_id, role=role, update_time=now()
         )
         await self._revoke_invitations(tx, tenant_id, account_id, members.invitable_roles(role))
-        return wire.member(there(row))
+        return wire.member(require_row(row))
 
     async def _end(
         self, tx: Transaction, tenant_id: UUID, account_id: UUID, locked: Mapping[UUID, asyncpg.Record]
     ) -> None:
-        if _one_of(locked, account_id)["role"] == members.OWNER:
-            members.must_leave_an_owner(tenant_id, _owners(locked), without=account_id)
+        if _require_member(locked, account_id)["role"] == members.OWNER:
+            members.require_remaining_owner(tenant_id, _owners(locked), without=account_id)
         await self._delete(tx, tenant_id, account_id)
 
     async def _delete(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> int:
@@ -182,7 +184,7 @@ class MemberStore(Tables):
         )
 
 
-async def join(tx: Transaction, tenant_id: UUID, joining: members.Joining, at: datetime) -> pb.Member:
+async def insert_member(tx: Transaction, tenant_id: UUID, joining: members.NewMember, at: datetime) -> pb.Member:
     """Make an account a member, in the transaction of whoever lets it in. Raises MemberExists and QuotaExceeded."""
     row = await tx.row(
         QUERIES["create_member"],
@@ -200,7 +202,7 @@ async def join(tx: Transaction, tenant_id: UUID, joining: members.Joining, at: d
     return wire.member(row)
 
 
-def _one_of(locked: Mapping[UUID, asyncpg.Record], account_id: UUID) -> asyncpg.Record:
+def _require_member(locked: Mapping[UUID, asyncpg.Record], account_id: UUID) -> asyncpg.Record:
     if account_id not in locked:
         raise MemberNotFound
     return locked[account_id]

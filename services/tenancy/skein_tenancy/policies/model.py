@@ -34,7 +34,7 @@ _KNOWN = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class PolicyChange:
     """New values for some rules."""
 
     # 0: whatever it is now.
@@ -43,7 +43,7 @@ class Change:
     values: Mapping[str, object]
 
     @classmethod
-    def of(cls, request: pb.UpdatePolicyRequest) -> Change:
+    def of(cls, request: pb.UpdatePolicyRequest) -> PolicyChange:
         """Read the fields that the mask names, at least one.
 
         Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message.
@@ -57,7 +57,7 @@ class Change:
             raise PolicyFieldUnknown(violations=unknown)
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        fields = well_known_types.masked(request.update_mask, DEFAULTS)
+        fields = well_known_types.updated_fields(request.update_mask, DEFAULTS)
         return cls(
             revision=request.policy.revision, values={field: _value(request.policy, field) for field in sorted(fields)}
         )

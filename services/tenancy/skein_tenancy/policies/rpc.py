@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_tenancy.policies import model as policies
 from skein_tenancy.rpc_base import Rpcs
 
@@ -17,5 +17,5 @@ class PolicyRpcs(Rpcs):
 
     async def UpdatePolicy(self, request: pb.UpdatePolicyRequest, context: Context) -> pb.UpdatePolicyResponse:
         who = caller(context)
-        change = policies.Change.of(request)
-        return await self._parts.policies.update_policy(who.tenant(), change, Once.of(who, request))
+        change = policies.PolicyChange.of(request)
+        return await self._parts.policies.update_policy(who.tenant(), change, IdempotencyKey.of(who, request))

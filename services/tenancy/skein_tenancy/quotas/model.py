@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import limits_pb2 as pb
 
 # What is counted as it comes and goes, by the names of Quota's fields.
-COUNTED = (
+COUNTED_KINDS = (
     "members", "agents", "subjects", "tools", "api_keys", "sessions", "messages", "memories", "links", "blocks",
     "snapshots", "agent_states", "session_items", "watches",
 )  # fmt: skip
@@ -24,17 +24,17 @@ TENANTS = "tenants"
 PER_MINUTE, PER_HOUR, PER_DAY = "requests_per_minute", "requests_per_hour", "requests_per_day"
 CALLER_PER_MINUTE = "caller_requests_per_minute"
 RATES = (PER_MINUTE, PER_HOUR, PER_DAY, CALLER_PER_MINUTE)
-OF_TENANT = (*RATES, *COUNTED)
+OF_TENANT = (*RATES, *COUNTED_KINDS)
 OF_ORGANIZATION = (*OF_TENANT, TENANTS)
 # What a gateway was granted lapses after so many seconds, so that a new limit holds soon.
 LEASE_SECONDS = 5.0
 # After so long every bucket is full, and no count of a day is left.
-IDLE = timedelta(days=1)
+IDLE_BUCKET_AGE = timedelta(days=1)
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class QuotaChange:
     """Limits to set, by kind; None takes one away."""
 
     # None: of the tenant at hand.
@@ -43,18 +43,20 @@ class Change:
     limits: Mapping[str, int | None]
 
     @classmethod
-    def of(cls, request: pb.UpdateQuotaRequest, organization_id: UUID | None) -> Change:
+    def of(cls, request: pb.UpdateQuotaRequest, organization_id: UUID | None) -> QuotaChange:
         """Read the limits that the mask names; all when it names none."""
         quota = request.quota
         if organization_id is None and quota.HasField(TENANTS):
             raise FieldInvalid(violations=[(f"quota.{TENANTS}", "is a limit of organizations only")])
-        kinds = well_known_types.masked(request.update_mask, OF_TENANT if organization_id is None else OF_ORGANIZATION)
+        kinds = well_known_types.updated_fields(
+            request.update_mask, OF_TENANT if organization_id is None else OF_ORGANIZATION
+        )
         limits = {kind: getattr(quota, kind) if quota.HasField(kind) else None for kind in sorted(kinds)}
         return cls(organization_id=organization_id, revision=quota.revision, limits=limits)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Allowance:
+class RateLimit:
     """How many calls are let through: so many a second, some at once, and no more than so many in an hour and a day."""
 
     # The limit that sets the rate, for whoever is told that it is exhausted.
@@ -80,7 +82,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Defaults:
+class DefaultRateLimits:
     """What holds where no limit is set: calls a second, and calls at once."""
 
     tenant_rate: float
@@ -88,19 +90,19 @@ class Defaults:
     caller_rate: float
     caller_burst: float
 
-    def of_tenant(self, limits: Mapping[str, int]) -> Allowance:
+    def of_tenant(self, limits: Mapping[str, int]) -> RateLimit:
         rate, burst = _bucket(limits.get(PER_MINUTE), self.tenant_rate, self.tenant_burst)
-        return Allowance(
+        return RateLimit(
             kind=PER_MINUTE, rate=rate, burst=burst, hour_most=limits.get(PER_HOUR), day_most=limits.get(PER_DAY)
         )
 
-    def of_caller(self, limits: Mapping[str, int]) -> Allowance:
+    def of_caller(self, limits: Mapping[str, int]) -> RateLimit:
         rate, burst = _bucket(limits.get(CALLER_PER_MINUTE), self.caller_rate, self.caller_burst)
-        return Allowance(kind=CALLER_PER_MINUTE, rate=rate, burst=burst)
+        return RateLimit(kind=CALLER_PER_MINUTE, rate=rate, burst=burst)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Granted:
+class RateLease:
     """What came of asking an allowance for calls."""
 
     count: int
@@ -110,18 +112,18 @@ class Granted:
     after: float = 0.0
 
 
-def granted(
-    allowance: Allowance, *, count: int, tokens: float, hour_count: int, day_count: int, until: tuple[float, float]
-) -> Granted:
+def rate_lease(
+    allowance: RateLimit, *, count: int, tokens: float, hour_count: int, day_count: int, until: tuple[float, float]
+) -> RateLease:
     """Say what kept a grant from being more, given what is left after it and when (seconds) hour and day are over."""
     if allowance.day_most is not None and day_count >= allowance.day_most:
-        return Granted(count=count, exhausted=PER_DAY, after=until[1])
+        return RateLease(count=count, exhausted=PER_DAY, after=until[1])
     if allowance.hour_most is not None and hour_count >= allowance.hour_most:
-        return Granted(count=count, exhausted=PER_HOUR, after=until[0])
+        return RateLease(count=count, exhausted=PER_HOUR, after=until[0])
     if tokens < 1:
         after = (1 - tokens) / allowance.rate if allowance.rate > 0 else _MINUTE
-        return Granted(count=count, exhausted=allowance.kind, after=min(after, _HOUR))
-    return Granted(count=count)
+        return RateLease(count=count, exhausted=allowance.kind, after=min(after, _HOUR))
+    return RateLease(count=count)
 
 
 def _bucket(per_minute: int | None, rate: float, burst: float) -> tuple[float, float]:

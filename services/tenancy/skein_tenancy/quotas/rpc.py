@@ -8,7 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import limits_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import TenantMissing
-from skein_kit.idempotency.store import Once
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR, SYSTEM
 from skein_tenancy import convert as wire
 from skein_tenancy.errors import OrganizationNotFound
@@ -32,7 +32,7 @@ class QuotaRpcs(Rpcs):
     async def UpdateQuota(self, request: pb.UpdateQuotaRequest, context: Context) -> pb.UpdateQuotaResponse:
         who = caller(context)
         organization_id = _organization(request.organization_id, who)
-        change, once = quotas.Change.of(request, organization_id), Once.of(who, request)
+        change, once = quotas.QuotaChange.of(request, organization_id), IdempotencyKey.of(who, request)
         if organization_id is None:
             return await self._parts.quotas.update_quota(_tenant(who), change, once)
         return await self._parts.quotas.update_organization_quota(organization_id, change, once)
@@ -45,13 +45,13 @@ class QuotaRpcs(Rpcs):
         return await self._parts.quotas.get_organization_usage(organization_id)
 
 
-class AllowanceRpcs(Rpcs):
+class RateLimitHandlers(Rpcs):
     """What the gateway and the worker ask about limits."""
 
     async def LeaseRequests(self, request: pb.LeaseRequestsRequest, context: Context) -> pb.LeaseRequestsResponse:
         who = caller(context)
         if not who.permissions.isdisjoint({OPERATOR, SYSTEM}):
-            return wire.everything(request)
+            return wire.unlimited_lease(request)
         return await self._parts.quotas.lease_requests(
             who.tenant_id, who.principal, (request.tenant_count, request.caller_count), self._parts.settings.rates()
         )

@@ -13,7 +13,7 @@ from skein_tenancy import convert as wire
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.quotas import model as quotas
-from skein_tenancy.store_base import Tables, there
+from skein_tenancy.store_base import StoreBase, require_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
 
 
-class QuotaStore(Tables):
+class QuotaStore(StoreBase):
     """What tenants and organizations may have at most, what they have, and which calls they have left."""
 
     async def get_quota(self, tenant_id: UUID) -> pb.Quota:
@@ -39,11 +39,13 @@ class QuotaStore(Tables):
             rows = await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id)
         return wire.quota(rows)
 
-    async def update_quota(self, tenant_id: UUID, change: quotas.Change, once: Once) -> pb.UpdateQuotaResponse:
+    async def update_quota(
+        self, tenant_id: UUID, change: quotas.QuotaChange, once: IdempotencyKey
+    ) -> pb.UpdateQuotaResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                 return pb.UpdateQuotaResponse.FromString(first)
-            revision = _next(change, await tx.rows(QUERIES["lock_limits"], tenant_id=tenant_id))
+            revision = _next_revision(change, await tx.rows(QUERIES["lock_limits"], tenant_id=tenant_id))
             rows = [
                 {"kind": kind, "most": most, "revision": revision, "update_time": now()}
                 for kind, most in change.limits.items()
@@ -55,7 +57,7 @@ class QuotaStore(Tables):
             return response
 
     async def update_organization_quota(
-        self, organization_id: UUID, change: quotas.Change, once: Once
+        self, organization_id: UUID, change: quotas.QuotaChange, once: IdempotencyKey
     ) -> pb.UpdateQuotaResponse:
         """Set limits of an organization, and what they leave to each of its tenants."""
         async with self._database.operator() as tx:
@@ -63,7 +65,7 @@ class QuotaStore(Tables):
                 return pb.UpdateQuotaResponse.FromString(first)
             await _must_exist(tx, organization_id)
             locked = await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id)
-            revision, at = _next(change, locked), now()
+            revision, at = _next_revision(change, locked), now()
             for kind, most in change.limits.items():
                 await tx.execute(
                     QUERIES["set_organization_limit"],
@@ -74,7 +76,7 @@ class QuotaStore(Tables):
                     update_time=at,
                 )
             rows = await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id)
-            await _divide(tx, organization_id, _limits(rows), at)
+            await _distribute_limits(tx, organization_id, _limits(rows), at)
             response = pb.UpdateQuotaResponse(quota=wire.quota(rows))
             await self._answer(tx, NO_TENANT, once, response)
             return response
@@ -108,11 +110,11 @@ class QuotaStore(Tables):
                     QUERIES["read_usage_of_others"], organization_id=organization_id, tenant_id=tenant_id
                 )
                 used = {row["kind"]: row["used"] for row in others}
-            await _leave(tx, tenant_id, limits, used, at)
+            await _set_remaining_limits(tx, tenant_id, limits, used, at)
         return usage
 
     async def lease_requests(
-        self, tenant_id: UUID | None, caller: str, wanted: tuple[int, int], defaults: quotas.Defaults
+        self, tenant_id: UUID | None, caller: str, wanted: tuple[int, int], defaults: quotas.DefaultRateLimits
     ) -> pb.LeaseRequestsResponse:
         """Take from the allowances of a tenant and of a caller as many calls as are `wanted` of each."""
         whose = tenant_id or NO_TENANT
@@ -124,19 +126,21 @@ class QuotaStore(Tables):
             of_tenant, of_caller = defaults.of_tenant(limits), defaults.of_caller(limits)
             at = now()
             # Without a tenant there is no allowance of its own. The tenant's row comes first, for everybody.
-            tenants = quotas.Granted(count=0)
+            tenants = quotas.RateLease(count=0)
             if tenant_id is not None:
                 tenants = await _lease(tx, tenant_id, "", of_tenant, wanted[0], at)
             callers = await _lease(tx, whose, caller, of_caller, wanted[1], at)
-        return wire.lease(tenants, callers, of_tenant, of_caller)
+        return wire.rate_lease(tenants, callers, of_tenant, of_caller)
 
     async def delete_idle(self, tenant_id: UUID, at: datetime) -> int:
         """Forget the allowances that nobody has asked for a day; return how many."""
         async with self._database.tenant(tenant_id) as tx:
-            return await tx.execute(QUERIES["delete_idle_allowances"], tenant_id=tenant_id, idle_since=at - quotas.IDLE)
+            return await tx.execute(
+                QUERIES["delete_idle_allowances"], tenant_id=tenant_id, idle_since=at - quotas.IDLE_BUCKET_AGE
+            )
 
 
-async def must_have_room(tx: Transaction, organization_id: UUID, tenant_id: UUID) -> None:
+async def check_tenant_quota(tx: Transaction, organization_id: UUID, tenant_id: UUID) -> None:
     """Count a new tenant among those of its organization, and bind it to what the organization leaves.
 
     Raises QuotaExceeded. The transaction sees the directory.
@@ -151,17 +155,17 @@ async def must_have_room(tx: Transaction, organization_id: UUID, tenant_id: UUID
         if len(tenants) > most:
             raise QuotaExceeded(kind=quotas.TENANTS, limit=most)
     used = await tx.rows(QUERIES["read_usage_of_others"], organization_id=organization_id, tenant_id=tenant_id)
-    await _leave(tx, tenant_id, limits, {row["kind"]: row["used"] for row in used}, now())
+    await _set_remaining_limits(tx, tenant_id, limits, {row["kind"]: row["used"] for row in used}, now())
 
 
 async def _lease(
-    tx: Transaction, tenant_id: UUID, caller: str, allowance: quotas.Allowance, wanted: int, at: datetime
-) -> quotas.Granted:
+    tx: Transaction, tenant_id: UUID, caller: str, allowance: quotas.RateLimit, wanted: int, at: datetime
+) -> quotas.RateLease:
     if not wanted:
-        return quotas.Granted(count=0)
+        return quotas.RateLease(count=0)
     hour = at.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
-    row = there(
+    row = require_row(
         await tx.row(
             QUERIES["lease_requests"],
             tenant_id=tenant_id,
@@ -177,7 +181,7 @@ async def _lease(
         )
     )
     since = ((at - hour).total_seconds(), (at - day).total_seconds())
-    return quotas.granted(
+    return quotas.rate_lease(
         allowance,
         count=row["granted"],
         tokens=row["tokens"],
@@ -187,7 +191,7 @@ async def _lease(
     )
 
 
-async def _divide(tx: Transaction, organization_id: UUID, limits: Mapping[str, int], at: datetime) -> None:
+async def _distribute_limits(tx: Transaction, organization_id: UUID, limits: Mapping[str, int], at: datetime) -> None:
     """Set what an organization's limits leave to each of its tenants."""
     tenants = await tx.rows(QUERIES["tenant_ids_of_organization"], organization_id=organization_id)
     collected: dict[UUID, dict[str, int]] = defaultdict(dict)
@@ -198,10 +202,10 @@ async def _divide(tx: Transaction, organization_id: UUID, limits: Mapping[str, i
     for row in tenants:
         own = collected[row["tenant_id"]]
         others = {kind: amount - own.get(kind, 0) for kind, amount in total.items()}
-        await _leave(tx, row["tenant_id"], limits, others, at)
+        await _set_remaining_limits(tx, row["tenant_id"], limits, others, at)
 
 
-async def _leave(
+async def _set_remaining_limits(
     tx: Transaction, tenant_id: UUID, limits: Mapping[str, int], others: Mapping[str, int], at: datetime
 ) -> None:
     """Set what an organization's limits leave to a tenant when the others have so much; a rate is each tenant's own."""
@@ -223,7 +227,7 @@ async def _must_exist(tx: Transaction, organization_id: UUID) -> None:
         raise OrganizationNotFound
 
 
-def _next(change: quotas.Change, locked: Sequence[asyncpg.Record]) -> int:
+def _next_revision(change: quotas.QuotaChange, locked: Sequence[asyncpg.Record]) -> int:
     """Return the revision that a change makes, or refuse one of another revision."""
     current = max((row["revision"] for row in locked), default=0)
     if change.revision not in (0, current):
@@ -237,4 +241,4 @@ def _limits(rows: Sequence[asyncpg.Record]) -> dict[str, int]:
 
 def _usage(rows: Sequence[asyncpg.Record]) -> Sequence[pb.Usage]:
     by_kind = {row["kind"]: row for row in rows}
-    return [wire.usage(kind, by_kind.get(kind)) for kind in quotas.COUNTED]
+    return [wire.usage(kind, by_kind.get(kind)) for kind in quotas.COUNTED_KINDS]

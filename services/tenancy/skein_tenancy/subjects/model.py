@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
-from skein_tenancy.subjects.properties import wanted
+from skein_tenancy.subjects.properties import parse_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,12 +50,12 @@ class Change:
     @classmethod
     def of(cls, subject: pb.Subject, mask: FieldMask) -> Change:
         """Read the fields that the mask names; all when it names none."""
-        fields = well_known_types.masked(mask, UPDATABLE)
+        fields = well_known_types.updated_fields(mask, UPDATABLE)
         return cls(subject_id=subject.subject_id, revision=subject.revision, values=_values(subject, fields))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class SubjectFilter:
     """What a list of subjects is restricted to."""
 
     # All of these; none: whatever they have.
@@ -65,9 +65,9 @@ class Wanted:
     show_deleted: bool = False
 
     @classmethod
-    def of(cls, request: pb.ListSubjectsRequest) -> Wanted:
+    def of(cls, request: pb.ListSubjectsRequest) -> SubjectFilter:
         return cls(
-            properties=wanted(request.properties),
+            properties=parse_matches(request.properties),
             status=_status(request.status) if request.status else None,
             show_deleted=request.show_deleted,
         )
@@ -78,7 +78,7 @@ def _values(subject: pb.Subject, fields: Iterable[str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for field in fields:
         if field in OBJECTS:
-            values[field] = well_known_types.json_of(subject, field)
+            values[field] = well_known_types.json_text(subject, field)
         elif field == "status":
             values[field] = _status(subject.status or pb.SUBJECT_STATUS_ACTIVE)
         elif field == "timezone":

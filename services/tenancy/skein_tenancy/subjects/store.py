@@ -10,7 +10,7 @@ from skein_kit.ids import new_id, now
 from skein_tenancy import convert as wire
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import Tables, refuse_stale, there
+from skein_tenancy.store_base import StoreBase, check_revision, require_row
 from skein_tenancy.subjects.model import OBJECTS
 from skein_tenancy.subjects.properties import properties_of
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.rpc.row_times import ImportTimes
     from skein_tenancy.subjects import model as subjects
 
 # As many as one question may name, and the statement asks for.
@@ -31,11 +31,11 @@ _SHOWING = [
 ]
 
 
-class SubjectStore(Tables):
+class SubjectStore(StoreBase):
     """The subjects of a tenant. Each is written with the properties that it is found by."""
 
     async def create_subject(
-        self, tenant_id: UUID, draft: subjects.Draft, times: RowTimes, once: Once, *, created_by: str
+        self, tenant_id: UUID, draft: subjects.Draft, times: ImportTimes, once: IdempotencyKey, *, created_by: str
     ) -> pb.CreateSubjectResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -66,7 +66,7 @@ class SubjectStore(Tables):
         return wire.subject(row)
 
     async def list_subjects(
-        self, tenant_id: UUID, wanted: subjects.Wanted, *, after: str, size: int
+        self, tenant_id: UUID, wanted: subjects.SubjectFilter, *, after: str, size: int
     ) -> list[pb.Subject]:
         """Read subjects whose ids come after `after`; the empty text comes before all."""
         page: dict[str, object] = {
@@ -79,13 +79,13 @@ class SubjectStore(Tables):
         query = QUERIES["list_subjects"]
         if wanted.properties:
             query = QUERIES["list_subjects_with_properties"]
-            page |= matches(wanted)
+            page |= property_parameters(wanted)
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(query, **page)
         return [wire.subject(row) for row in rows]
 
     async def update_subject(
-        self, tenant_id: UUID, change: subjects.Change, once: Once, *, updated_by: str
+        self, tenant_id: UUID, change: subjects.Change, once: IdempotencyKey, *, updated_by: str
     ) -> pb.UpdateSubjectResponse:
         query = QUERIES["update_subject"]
         async with self._database.tenant(tenant_id) as tx:
@@ -94,7 +94,7 @@ class SubjectStore(Tables):
             current = await tx.row(QUERIES["lock_subject"], tenant_id=tenant_id, subject_id=change.subject_id)
             if current is None or current["delete_time"] is not None:
                 raise SubjectNotFound
-            refuse_stale(change.revision, current)
+            check_revision(change.revision, current)
             values = {
                 "tenant_id": tenant_id,
                 **current,
@@ -108,12 +108,12 @@ class SubjectStore(Tables):
                     QUERIES["delete_subject_properties"], tenant_id=tenant_id, subject_id=change.subject_id
                 )
                 await _put_properties(tx, tenant_id, change.subject_id, values)
-            response = pb.UpdateSubjectResponse(subject=wire.subject(there(row)))
+            response = pb.UpdateSubjectResponse(subject=wire.subject(require_row(row)))
             await self._answer(tx, tenant_id, once, response)
             return response
 
     async def delete_subject(
-        self, tenant_id: UUID, subject_id: str, once: Once, *, deleted_by: str
+        self, tenant_id: UUID, subject_id: str, once: IdempotencyKey, *, deleted_by: str
     ) -> pb.DeleteSubjectResponse:
         """Mark a subject as deleted; its properties stay for the day that it is brought back."""
         named, response = {"tenant_id": tenant_id, "subject_id": subject_id}, pb.DeleteSubjectResponse()
@@ -127,7 +127,7 @@ class SubjectStore(Tables):
         return response
 
     async def undelete_subject(
-        self, tenant_id: UUID, subject_id: str, once: Once, *, updated_by: str
+        self, tenant_id: UUID, subject_id: str, once: IdempotencyKey, *, updated_by: str
     ) -> pb.UndeleteSubjectResponse:
         """Bring a deleted subject back; one that is not deleted stays as it is."""
         named = {"tenant_id": tenant_id, "subject_id": subject_id}
@@ -138,7 +138,7 @@ class SubjectStore(Tables):
             if row is None:
                 raise SubjectNotFound
             if row["delete_time"] is not None:
-                row = there(
+                row = require_row(
                     await tx.row(QUERIES["undelete_subject"], **named, update_time=now(), updated_by=updated_by)
                 )
                 await self._quotas.charge(tx, tenant_id, {"subjects": 1})
@@ -146,7 +146,7 @@ class SubjectStore(Tables):
             await self._answer(tx, tenant_id, once, response)
             return response
 
-    async def purge_subject(self, tenant_id: UUID, subject_id: str, once: Once) -> pb.PurgeSubjectResponse:
+    async def purge_subject(self, tenant_id: UUID, subject_id: str, once: IdempotencyKey) -> pb.PurgeSubjectResponse:
         """Remove a subject for good, deleted or not, and what stored answers show of it."""
         named, response = {"tenant_id": tenant_id, "subject_id": subject_id}, pb.PurgeSubjectResponse()
         async with self._database.tenant(tenant_id) as tx:
@@ -170,7 +170,7 @@ class SubjectStore(Tables):
         return response
 
 
-def matches(wanted: subjects.Wanted) -> dict[str, object]:
+def property_parameters(wanted: subjects.SubjectFilter) -> dict[str, object]:
     """Return the statement's places for properties: those wanted, the last of them repeated."""
     given = [*wanted.properties, *[wanted.properties[-1]] * (_MATCHES - len(wanted.properties))]
     places: dict[str, object] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from google.protobuf.field_mask_pb2 import FieldMask
 
     from skein.tenancy.v1 import tenancy_pb2 as pb
-    from skein_kit.errors import Refusal
+    from skein_kit.errors import RpcError
     from skein_kit.identity.identity_token import Caller
 
 UPDATABLE = ("display_name", "slug", "metadata")
@@ -31,7 +31,7 @@ _SUFFIX_BYTES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class DirectoryDraft:
     """An organization or a tenant on its way in."""
 
     display_name: str
@@ -42,16 +42,16 @@ class Draft:
     metadata: str | None
 
     @classmethod
-    def of(cls, message: pb.Organization | pb.Tenant, *, noun: str) -> Draft:
+    def of(cls, message: pb.Organization | pb.Tenant, *, noun: str) -> DirectoryDraft:
         """Read a message; a missing slug is made from the name for people, a missing name is the slug."""
         display_name = message.display_name.strip()
         if not display_name and not message.slug:
             raise FieldInvalid(violations=[(f"{noun}.display_name", "is needed where there is no slug")])
         return cls(
             display_name=display_name or message.slug,
-            slug=message.slug or slugs.derived(display_name, otherwise=noun),
+            slug=message.slug or slugs.slug_from_name(display_name, otherwise=noun),
             is_chosen=bool(message.slug),
-            metadata=well_known_types.json_of(message, "metadata"),
+            metadata=well_known_types.json_text(message, "metadata"),
         )
 
     def slugs(self) -> Iterator[str]:
@@ -62,7 +62,7 @@ class Draft:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class DirectoryChange:
     """New values for some fields of one organization or tenant."""
 
     row_id: UUID
@@ -78,16 +78,18 @@ class Change:
         mask: FieldMask,
         *,
         noun: str,
-        missing: Refusal,
+        missing: RpcError,
         updatable: Collection[str] = UPDATABLE,
-    ) -> Change:
+    ) -> DirectoryChange:
         """Read the fields that the mask names, all when it names none; refuse with `missing` what cannot be an id."""
         row_id = parse_id(getattr(message, f"{noun}_id"))
         if row_id is None:
             raise missing
         values: dict[str, object] = {}
-        for field in sorted(well_known_types.masked(mask, updatable)):
-            value = well_known_types.json_of(message, field) if field == "metadata" else getattr(message, field).strip()
+        for field in sorted(well_known_types.updated_fields(mask, updatable)):
+            value = (
+                well_known_types.json_text(message, field) if field == "metadata" else getattr(message, field).strip()
+            )
             if value == "":
                 violation = "cannot be empty; name the fields to change in update_mask"
                 raise FieldInvalid(violations=[(f"{noun}.{field}", violation)])
@@ -96,7 +98,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TenantDraft(Draft):
+class TenantDraft(DirectoryDraft):
     """A tenant on its way in, and whose it shall be."""
 
     # None: the one with `organization_slug`, or the oldest when that is empty as well.
@@ -109,7 +111,7 @@ class TenantDraft(Draft):
 
     def slugs(self) -> Iterator[str]:
         """Return the slugs that will do; an account's never tell which ones are taken."""
-        slugs = Draft.slugs(self)
+        slugs = DirectoryDraft.slugs(self)
         if self.is_own:
             next(slugs)
         return slugs
@@ -121,7 +123,7 @@ class TenantDraft(Draft):
         Raises FieldInvalid when an account chooses what is the operator's business: slugs are unique among tenants that
         do not know of each other.
         """
-        draft = Draft.of(request.tenant, noun="tenant")
+        draft = DirectoryDraft.of(request.tenant, noun="tenant")
         chosen = UUID(request.tenant.organization_id) if request.tenant.organization_id else None
         if OPERATOR in caller.permissions:
             return cls(
@@ -145,7 +147,7 @@ class TenantDraft(Draft):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sight:
+class DirectoryScope:
     """How much of the directory somebody sees."""
 
     # The one tenant; None: every tenant or, for an account, every one that it is a member of.
@@ -161,7 +163,7 @@ class Sight:
         return self.tenant_id is None and not self.is_system
 
     @classmethod
-    def of(cls, caller: Caller, *, writes: bool = False) -> Sight:
+    def of(cls, caller: Caller, *, writes: bool = False) -> DirectoryScope:
         """Operators see and change all. The cluster's own services see all and change only where they act.
 
         An account sees its tenants while it acts in none, and changes only the one where it acts. An application sees
@@ -171,7 +173,7 @@ class Sight:
             return cls(tenant_id=None, account_id=None, is_system=SYSTEM in caller.permissions)
         if ACCOUNT in caller.permissions and not writes:
             return cls(tenant_id=caller.tenant_id, account_id=caller.account_id)
-        return cls(tenant_id=acting_in(caller), account_id=caller.account_id)
+        return cls(tenant_id=require_tenant(caller), account_id=caller.account_id)
 
     def must_see(self, tenant_id: UUID) -> None:
         """Refuse with TenantNotFound what is out of sight, before the database is asked."""
@@ -179,7 +181,7 @@ class Sight:
             raise TenantNotFound
 
 
-def acting_in(caller: Caller) -> UUID:
+def require_tenant(caller: Caller) -> UUID:
     """Return the tenant that the caller acts in; refuse a caller that acts in none."""
     if caller.tenant_id is None:
         raise TenantMissing

@@ -15,7 +15,7 @@ _TRIES = 5
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
-def derived(display_name: str, *, otherwise: str) -> str:
+def slug_from_name(display_name: str, *, otherwise: str) -> str:
     """Make a slug of a name for people, or `otherwise` when nothing of the name can be used."""
     plain = unicodedata.normalize("NFKD", display_name).encode("ascii", "ignore").decode("ascii").lower()
     return _SEPARATORS.sub("-", plain).strip("-")[:MAX_CHARACTERS].rstrip("-") or otherwise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.canary import ORGANIZATION
-from skein_kit.database.transactions import NO_TENANT, refusing
+from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import new_id, now
 from skein_tenancy import convert as wire
@@ -17,29 +17,31 @@ from skein_tenancy.errors import (
     TenantExists,
     TenantNotFound,
 )
-from skein_tenancy.members.store import join
+from skein_tenancy.members.store import insert_member
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.quotas.store import must_have_room
-from skein_tenancy.store_base import Tables, refuse_stale, there
+from skein_tenancy.quotas.store import check_tenant_quota
+from skein_tenancy.store_base import StoreBase, check_revision, require_row
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import Once
+    from skein_kit.idempotency.store import IdempotencyKey
     from skein_tenancy.members import model as members
     from skein_tenancy.tenants import model as directory
 
 
-class DirectoryStore(Tables):
+class DirectoryStore(StoreBase):
     """Organizations and tenants.
 
     Where a method takes `own`, it is the one tenant that the caller sees, None for a caller that sees all. Methods that
     take `once` do their work once for each request and return the first answer whenever it is repeated.
     """
 
-    async def create_organization(self, draft: directory.Draft, once: Once) -> pb.CreateOrganizationResponse:
+    async def create_organization(
+        self, draft: directory.DirectoryDraft, once: IdempotencyKey
+    ) -> pb.CreateOrganizationResponse:
         async with self._database.operator() as tx:
             if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                 return pb.CreateOrganizationResponse.FromString(first)
@@ -73,15 +75,17 @@ class DirectoryStore(Tables):
             rows = await tx.rows(QUERIES["list_organizations"], hidden=ORGANIZATION, before=before, size=size)
         return [wire.organization(row) for row in rows]
 
-    async def update_organization(self, change: directory.Change, once: Once) -> pb.UpdateOrganizationResponse:
-        with refusing({"organizations_slug_key": OrganizationExists()}):
+    async def update_organization(
+        self, change: directory.DirectoryChange, once: IdempotencyKey
+    ) -> pb.UpdateOrganizationResponse:
+        with translate_constraint_errors({"organizations_slug_key": OrganizationExists()}):
             async with self._database.operator() as tx:
                 if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
                     return pb.UpdateOrganizationResponse.FromString(first)
                 current = await tx.row(QUERIES["lock_organization"], organization_id=change.row_id)
                 if current is None:
                     raise OrganizationNotFound
-                refuse_stale(change.revision, current)
+                check_revision(change.revision, current)
                 row = await tx.row(
                     QUERIES["update_organization"],
                     organization_id=change.row_id,
@@ -90,12 +94,12 @@ class DirectoryStore(Tables):
                     metadata=change.values.get("metadata", current["metadata"]),
                     update_time=now(),
                 )
-                response = pb.UpdateOrganizationResponse(organization=wire.organization(there(row)))
+                response = pb.UpdateOrganizationResponse(organization=wire.organization(require_row(row)))
                 await self._answer(tx, NO_TENANT, once, response)
                 return response
 
     async def create_tenant(
-        self, draft: directory.TenantDraft, owner: members.Joining | None, once: Once, *, most_owned: int
+        self, draft: directory.TenantDraft, owner: members.NewMember | None, once: IdempotencyKey, *, most_owned: int
     ) -> pb.CreateTenantResponse:
         """Make a tenant; an account that makes one for itself owns `most_owned` at most. Raises QuotaExceeded."""
         async with self._database.operator() as tx:
@@ -126,17 +130,17 @@ class DirectoryStore(Tables):
                     break
             else:
                 raise TenantExists
-            await must_have_room(tx, organization_id, row["tenant_id"])
+            await check_tenant_quota(tx, organization_id, row["tenant_id"])
             response = pb.CreateTenantResponse(tenant=wire.tenant(row))
             if draft.is_own:
                 response.tenant.role = members_pb2.ROLE_OWNER
             await self._answer(tx, NO_TENANT, once, response)
             if owner is not None:
                 await tx.act_in(row["tenant_id"])
-                await join(tx, row["tenant_id"], owner, at)
+                await insert_member(tx, row["tenant_id"], owner, at)
             return response
 
-    async def get_tenant(self, tenant_id: UUID, *, sight: directory.Sight) -> pb.Tenant:
+    async def get_tenant(self, tenant_id: UUID, *, sight: directory.DirectoryScope) -> pb.Tenant:
         sight.must_see(tenant_id)
         async with self._seen(sight) as tx:
             if sight.account_id is None:
@@ -148,7 +152,7 @@ class DirectoryStore(Tables):
         return wire.tenant(row)
 
     async def list_tenants(
-        self, *, sight: directory.Sight, organization_id: UUID | None, before: UUID | None, size: int
+        self, *, sight: directory.DirectoryScope, organization_id: UUID | None, before: UUID | None, size: int
     ) -> list[pb.Tenant]:
         page = {"own": sight.tenant_id, "organization_id": organization_id, "before": before, "size": size}
         async with self._seen(sight) as tx:
@@ -160,18 +164,20 @@ class DirectoryStore(Tables):
                 rows = await tx.rows(QUERIES["list_tenants_of_account"], account_id=sight.account_id, **page)
         return [wire.tenant(row) for row in rows]
 
-    async def update_tenant(self, change: directory.Change, once: Once, *, own: UUID | None) -> pb.UpdateTenantResponse:
+    async def update_tenant(
+        self, change: directory.DirectoryChange, once: IdempotencyKey, *, own: UUID | None
+    ) -> pb.UpdateTenantResponse:
         keeper = own or NO_TENANT
         if own not in (None, change.row_id):
             raise TenantNotFound
-        with refusing({"tenants_slug_key": TenantExists()}):
+        with translate_constraint_errors({"tenants_slug_key": TenantExists()}):
             async with self._sight(own) as tx:
                 if (first := await self._requests.claim(tx, keeper, once)) is not None:
                     return pb.UpdateTenantResponse.FromString(first)
                 current = await tx.row(QUERIES["lock_tenant"], tenant_id=change.row_id)
                 if current is None:
                     raise TenantNotFound
-                refuse_stale(change.revision, current)
+                check_revision(change.revision, current)
                 row = await tx.row(
                     QUERIES["update_tenant"],
                     tenant_id=change.row_id,
@@ -180,11 +186,11 @@ class DirectoryStore(Tables):
                     metadata=change.values.get("metadata", current["metadata"]),
                     update_time=now(),
                 )
-                response = pb.UpdateTenantResponse(tenant=wire.tenant(there(row)))
+                response = pb.UpdateTenantResponse(tenant=wire.tenant(require_row(row)))
                 await self._answer(tx, keeper, once, response)
                 return response
 
-    def _seen(self, sight: directory.Sight) -> AbstractAsyncContextManager[Transaction]:
+    def _seen(self, sight: directory.DirectoryScope) -> AbstractAsyncContextManager[Transaction]:
         if sight.account_id is None or sight.tenant_id is not None:
             return self._sight(sight.tenant_id)
         return self._database.account(sight.account_id, directory=True)

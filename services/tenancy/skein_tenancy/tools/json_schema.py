@@ -19,7 +19,7 @@ _MAX_MIXED = 100
 _NO_FORMATS = FormatChecker(formats=())
 
 
-async def must_be_schema(text: str) -> None:
+async def check_json_schema(text: str) -> None:
     """Refuse a JSON object that breaks the rules of its draft, 2020-12 where it names none that is known.
 
     Raises JsonSchemaInvalid. The text's depth and length are bounded by whoever read it.

@@ -46,7 +46,7 @@ class Change:
     @classmethod
     async def of(cls, tool: pb.Tool, mask: FieldMask) -> Change:
         """Read the fields that the mask names; all when it names none."""
-        fields = well_known_types.masked(mask, UPDATABLE)
+        fields = well_known_types.updated_fields(mask, UPDATABLE)
         return cls(tool_id=tool.tool_id, revision=tool.revision, values=await _values(tool, fields))
 
 
@@ -55,9 +55,9 @@ async def _values(tool: pb.Tool, fields: Iterable[str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for field in fields:
         if field in _OBJECTS:
-            values[field] = text = well_known_types.json_of(tool, field)
+            values[field] = text = well_known_types.json_text(tool, field)
             if field == "json_schema" and text is not None:
-                await json_schema.must_be_schema(text)
+                await json_schema.check_json_schema(text)
         elif field == "tags":
             values[field] = list(tool.tags)
         else:

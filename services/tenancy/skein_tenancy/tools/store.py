@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit.database.transactions import refusing
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.ids import new_id, now
 from skein_tenancy import convert as wire
 from skein_tenancy.errors import AgentNotFound, ToolDeleted, ToolExists, ToolNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import Tables, refuse_stale, there
+from skein_tenancy.store_base import StoreBase, check_revision, require_row
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
     from skein_kit.errors import AlreadyExists
-    from skein_kit.idempotency.store import Once
-    from skein_kit.rpc.row_times import RowTimes
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.rpc.row_times import ImportTimes
     from skein_tenancy.tools import model as tools
 
 
-class ToolStore(Tables):
+class ToolStore(StoreBase):
     """The tools of a tenant and of its agents."""
 
     async def create_tool(
-        self, tenant_id: UUID, draft: tools.Draft, times: RowTimes, once: Once, *, created_by: str
+        self, tenant_id: UUID, draft: tools.Draft, times: ImportTimes, once: IdempotencyKey, *, created_by: str
     ) -> pb.CreateToolResponse:
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
@@ -67,17 +67,17 @@ class ToolStore(Tables):
         return [wire.tool(row) for row in rows]
 
     async def update_tool(
-        self, tenant_id: UUID, change: tools.Change, once: Once, *, updated_by: str
+        self, tenant_id: UUID, change: tools.Change, once: IdempotencyKey, *, updated_by: str
     ) -> pb.UpdateToolResponse:
         query = QUERIES["update_tool"]
-        with refusing({"tools_name_key": ToolExists()}):
+        with translate_constraint_errors({"tools_name_key": ToolExists()}):
             async with self._database.tenant(tenant_id) as tx:
                 if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
                     return pb.UpdateToolResponse.FromString(first)
                 current = await tx.row(QUERIES["lock_tool"], tenant_id=tenant_id, tool_id=change.tool_id)
                 if current is None or current["delete_time"] is not None:
                     raise ToolNotFound
-                refuse_stale(change.revision, current)
+                check_revision(change.revision, current)
                 values = {
                     "tenant_id": tenant_id,
                     **current,
@@ -91,11 +91,13 @@ class ToolStore(Tables):
                     if other is not None and other["delete_time"] is not None:
                         raise ToolDeleted
                 row = await tx.row(query, **{name: values[name] for name in query.parameters})
-                response = pb.UpdateToolResponse(tool=wire.tool(there(row)))
+                response = pb.UpdateToolResponse(tool=wire.tool(require_row(row)))
                 await self._answer(tx, tenant_id, once, response)
                 return response
 
-    async def delete_tool(self, tenant_id: UUID, tool_id: str, once: Once, *, deleted_by: str) -> pb.DeleteToolResponse:
+    async def delete_tool(
+        self, tenant_id: UUID, tool_id: str, once: IdempotencyKey, *, deleted_by: str
+    ) -> pb.DeleteToolResponse:
         """Mark a tool as deleted; its agents have it again when it is brought back."""
         named, response = {"tenant_id": tenant_id, "tool_id": tool_id}, pb.DeleteToolResponse()
         async with self._database.tenant(tenant_id) as tx:
@@ -108,7 +110,7 @@ class ToolStore(Tables):
         return response
 
     async def undelete_tool(
-        self, tenant_id: UUID, tool_id: str, once: Once, *, updated_by: str
+        self, tenant_id: UUID, tool_id: str, once: IdempotencyKey, *, updated_by: str
     ) -> pb.UndeleteToolResponse:
         """Bring a deleted tool back; one that is not deleted stays as it is."""
         named = {"tenant_id": tenant_id, "tool_id": tool_id}
@@ -119,13 +121,15 @@ class ToolStore(Tables):
             if row is None:
                 raise ToolNotFound
             if row["delete_time"] is not None:
-                row = there(await tx.row(QUERIES["undelete_tool"], **named, update_time=now(), updated_by=updated_by))
+                row = require_row(
+                    await tx.row(QUERIES["undelete_tool"], **named, update_time=now(), updated_by=updated_by)
+                )
                 await self._quotas.charge(tx, tenant_id, {"tools": 1})
             response = pb.UndeleteToolResponse(tool=wire.tool(row))
             await self._answer(tx, tenant_id, once, response)
             return response
 
-    async def purge_tool(self, tenant_id: UUID, tool_id: str, once: Once) -> pb.PurgeToolResponse:
+    async def purge_tool(self, tenant_id: UUID, tool_id: str, once: IdempotencyKey) -> pb.PurgeToolResponse:
         """Remove a tool for good, deleted or not, from its agents too."""
         named, response = {"tenant_id": tenant_id, "tool_id": tool_id}, pb.PurgeToolResponse()
         async with self._database.tenant(tenant_id) as tx:
@@ -141,7 +145,7 @@ class ToolStore(Tables):
         return response
 
     async def attach_tool(
-        self, tenant_id: UUID, agent_id: str, tool_id: str, once: Once, *, created_by: str
+        self, tenant_id: UUID, agent_id: str, tool_id: str, once: IdempotencyKey, *, created_by: str
     ) -> pb.AttachToolResponse:
         response = pb.AttachToolResponse()
         async with self._database.tenant(tenant_id) as tx:
@@ -159,7 +163,9 @@ class ToolStore(Tables):
             await self._answer(tx, tenant_id, once, response)
         return response
 
-    async def detach_tool(self, tenant_id: UUID, agent_id: str, tool_id: str, once: Once) -> pb.DetachToolResponse:
+    async def detach_tool(
+        self, tenant_id: UUID, agent_id: str, tool_id: str, once: IdempotencyKey
+    ) -> pb.DetachToolResponse:
         response = pb.DetachToolResponse()
         async with self._database.tenant(tenant_id) as tx:
             if (first := await self._requests.claim(tx, tenant_id, once)) is not None:

@@ -21,7 +21,7 @@ _SILENCE_SECONDS = 0.25
 _MOST_MESSAGES = 20
 
 
-class Door:
+class GatewayClient:
     """Calls of one tenant."""
 
     def __init__(self, channel: aio.Channel, key: str) -> None:

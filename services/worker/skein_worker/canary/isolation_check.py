@@ -18,12 +18,12 @@ from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2
 from skein_kit.canary import CANARIES
-from skein_kit.identity.permissions import ROLES
+from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.metrics import untraced
-from skein_worker.canary.gateway_client import Door
+from skein_kit.telemetry.metrics import without_tracing
+from skein_worker.canary.gateway_client import GatewayClient
 from skein_worker.canary.probes import PROBES
-from skein_worker.canary.synthetic_data import Planter, Things
+from skein_worker.canary.synthetic_data import SyntheticData, SyntheticDataWriter
 from skein_worker.job_queue.job_queue import Job
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
     from skein_kit.canary import Canary
     from skein_worker.canary.probes import Probe
-    from skein_worker.system_identity import System
+    from skein_worker.system_identity import SystemIdentity
 
 CANARY = "canary"
 STANDING = Job(name=CANARY, key=CANARY, priority=1)
@@ -62,24 +62,24 @@ log = logs.get("worker")
 
 
 @dataclass(kw_only=True, slots=True)
-class Side:
+class CanarySide:
     """One of the two tenants, as it may be called for a while."""
 
-    door: Door
-    things: Things
+    door: GatewayClient
+    things: SyntheticData
     # By this process's own clock.
     ends: float
     is_planted: bool = False
 
 
-class Looking:
+class IsolationCheck:
     """The job of the canary."""
 
     def __init__(
         self,
         gateway: aio.Channel,
         auth: auth_pb2_grpc.AuthServiceAsyncStub,
-        system: System,
+        system: SystemIdentity,
         *,
         seconds: float,
         probes: Sequence[Probe] = PROBES,
@@ -90,7 +90,7 @@ class Looking:
         self._system = system
         self._seconds = seconds
         self._probes = probes
-        self._sides: dict[Canary, Side] = {}
+        self._sides: dict[Canary, CanarySide] = {}
         self._began = time.monotonic()
         self._planted = False
         self._round = 0
@@ -101,7 +101,7 @@ class Looking:
         if self._seconds <= 0:
             return None
         started = time.monotonic()
-        with untraced():
+        with without_tracing():
             try:
                 sides = [await self._side(canary) for canary in CANARIES]
             except aio.AioRpcError as error:
@@ -120,7 +120,7 @@ class Looking:
         self._tell(found)
         return found
 
-    async def _look(self, sides: list[Side], leave_off: asyncio.Event) -> None:
+    async def _look(self, sides: list[CanarySide], leave_off: asyncio.Event) -> None:
         """Look with each RPC from one side, in the next round from the other: half of the work, and both in turn."""
         pause = self._seconds * _SPREAD / len(self._probes)
         found: dict[str, str] = {}
@@ -136,31 +136,31 @@ class Looking:
                 return
         self._tell(found)
 
-    async def _side(self, canary: Canary) -> Side:
+    async def _side(self, canary: Canary) -> CanarySide:
         """Return a side whose key is good for a while, with everything planted. Raises AioRpcError."""
         side = self._sides.get(canary)
         if side is None or time.monotonic() >= side.ends - _KEY_MARGIN_SECONDS:
             side = self._sides[canary] = await self._with_key(canary)
         if not side.is_planted:
-            await Planter(side.door, side.things).plant()
+            await SyntheticDataWriter(side.door, side.things).plant()
             side.is_planted = self._planted = True
         return side
 
-    async def _with_key(self, canary: Canary) -> Side:
+    async def _with_key(self, canary: Canary) -> CanarySide:
         request = auth_pb2.CreateApiKeyRequest(
-            display_name=f"canary {canary.secret}", permissions=sorted(ROLES["admin"])
+            display_name=f"canary {canary.secret}", permissions=sorted(ROLE_PERMISSIONS["admin"])
         )
         request.expire_time.FromDatetime(datetime.now(UTC) + _KEY_LIFETIME)
         ends = time.monotonic() + _KEY_LIFETIME.total_seconds()
         async with self._system.acting(tenant_id=str(canary.tenant_id), seconds=_CALL_SECONDS):
             made = await self._auth.CreateApiKey(request)
-        things = Things(canary=canary, api_key=made.secret)
+        things = SyntheticData(canary=canary, api_key=made.secret)
         things.ids |= {
             "tenant": str(canary.tenant_id),
             "member": str(canary.account_id),
             "api_key": made.api_key.api_key_id,
         }
-        return Side(door=Door(self._gateway, made.secret), things=things, ends=ends)
+        return CanarySide(door=GatewayClient(self._gateway, made.secret), things=things, ends=ends)
 
     def _unplanted(self, error: aio.AioRpcError) -> float:
         """Return when to try again; a cluster that is only just starting is no failure."""
@@ -173,7 +173,7 @@ class Looking:
         log.warning("canary_not_ready", code=error.code().name)
         return self._seconds
 
-    async def _probed(self, probe: Probe, mine: Side, theirs: Side) -> str:
+    async def _probed(self, probe: Probe, mine: CanarySide, theirs: CanarySide) -> str:
         try:
             if probe.asked is not None:
                 outcome = await _asked(probe, probe.asked(mine.things, theirs.things), mine, theirs.things)
@@ -209,7 +209,7 @@ class Looking:
         self._forgetting = loop.call_later(_FORGET_ROUNDS * self._seconds, LEAKS.clear)
 
 
-async def _asked(probe: Probe, request: Message, mine: Side, theirs: Things) -> str:
+async def _asked(probe: Probe, request: Message, mine: CanarySide, theirs: SyntheticData) -> str:
     """Ask for both at once: only one's own may be in the answer."""
     said = request.SerializeToString()
     answer = (await mine.door.call(probe.path, request)).SerializeToString()
@@ -218,7 +218,7 @@ async def _asked(probe: Probe, request: Message, mine: Side, theirs: Things) -> 
     return ISOLATED if probe.plain or _shows(answer, mine.things, said) else FAILED
 
 
-async def _named(probe: Probe, mine: Side, theirs: Things) -> str:
+async def _named(probe: Probe, mine: CanarySide, theirs: SyntheticData) -> str:
     """Ask for the other's thing, which must not be there, and for one's own, which must."""
     assert probe.named is not None  # noqa: S101 - a probe has one of both.
     request = probe.named(theirs)
@@ -235,6 +235,6 @@ async def _named(probe: Probe, mine: Side, theirs: Things) -> str:
     return ISOLATED if probe.plain or _shows(answer, mine.things, request.SerializeToString()) else FAILED
 
 
-def _shows(answer: bytes, things: Things, request: bytes) -> bool:
+def _shows(answer: bytes, things: SyntheticData, request: bytes) -> bool:
     """Say whether there is something of a tenant in an answer that was not in the request."""
     return any(trace in answer for trace in things.traces(request))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_worker.canary.synthetic_data import Things
+    from skein_worker.canary.synthetic_data import SyntheticData
 
 RECALL = "/skein.recall.v1.RecallService/"
 GATEWAY = "/skein.gateway.v1.GatewayService/"
@@ -56,8 +56,8 @@ class Probe:
     """
 
     path: str
-    named: Callable[[Things], Message] | None = None
-    asked: Callable[[Things, Things], Message] | None = None
+    named: Callable[[SyntheticData], Message] | None = None
+    asked: Callable[[SyntheticData, SyntheticData], Message] | None = None
     # The RPC tells none of the words that were planted, so it is enough that it answers when it is asked for one's own;
     # asked for the other's, it must tell nothing at all.
     plain: bool = False
@@ -69,7 +69,7 @@ class Probe:
         """Return "MemoryService/GetMemory"."""
         return self.path.rpartition(".")[2]
 
-    def is_possible(self, sides: Iterable[Things]) -> bool:
+    def is_possible(self, sides: Iterable[SyntheticData]) -> bool:
         """Say whether this cluster lets tenants have what the probe looks for."""
         return not self.needs or all(self.needs in things.ids for things in sides)
 
@@ -98,159 +98,163 @@ EXEMPT: Mapping[str, str] = {
 }
 
 
-def _named(path: str, request: type[Message], *, needs: str = "", plain: bool = False, **fields: str) -> Probe:
+def _by_id_probe(path: str, request: type[Message], *, needs: str = "", plain: bool = False, **fields: str) -> Probe:
     """Return a probe whose request has these fields, each with the id of the thing that is named."""
 
-    def build(things: Things) -> Message:
+    def build(things: SyntheticData) -> Message:
         return request(**{field: things[name] for field, name in fields.items()})
 
     return Probe(path=path, named=build, plain=plain, needs=needs)
 
 
-def _asked(path: str, request: type[Message], *, plain: bool = False, **values: Any) -> Probe:
+def _fixed_probe(path: str, request: type[Message], *, plain: bool = False, **values: Any) -> Probe:
     """Return a probe whose request is the same for everybody."""
     return Probe(path=path, asked=lambda _mine, _theirs: request(**values), plain=plain)
 
 
-def _sought(path: str, build: Callable[[str], Message]) -> Probe:
+def _search_probe(path: str, build: Callable[[str], Message]) -> Probe:
     """Return a probe that searches for the words of both tenants."""
     return Probe(path=path, asked=lambda mine, theirs: build(f"{mine.word} {theirs.word}"))
 
 
-def _listed(path: str, build: Callable[[Things], Message]) -> Probe:
+def _list_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
     """Return a probe that names a thing of one's own or of the other's, which has a list."""
     return Probe(path=path, named=build)
 
 
-def _visible(things: Things) -> memory_pb2.MemoryFilter:
+def _visible(things: SyntheticData) -> memory_pb2.MemoryFilter:
     who = memory_pb2.ScopeContext(agent_id=things["agent"], subject_id=things["subject"])
     return memory_pb2.MemoryFilter(visible_to=who)
 
 
 _OF_AUTH = (
-    _asked(f"{AUTH}GetMe", auth_pb2.GetMeRequest),
-    _asked(f"{AUTH}ListAuditEvents", accounts_pb2.ListAuditEventsRequest),
-    _named(f"{AUTH}GetServiceAccount", accounts_pb2.GetServiceAccountRequest, service_account_id="service_account"),
-    _asked(f"{AUTH}ListServiceAccounts", accounts_pb2.ListServiceAccountsRequest),
-    _asked(f"{AUTH}ListApiKeys", auth_pb2.ListApiKeysRequest),
+    _fixed_probe(f"{AUTH}GetMe", auth_pb2.GetMeRequest),
+    _fixed_probe(f"{AUTH}ListAuditEvents", accounts_pb2.ListAuditEventsRequest),
+    _by_id_probe(
+        f"{AUTH}GetServiceAccount", accounts_pb2.GetServiceAccountRequest, service_account_id="service_account"
+    ),
+    _fixed_probe(f"{AUTH}ListServiceAccounts", accounts_pb2.ListServiceAccountsRequest),
+    _fixed_probe(f"{AUTH}ListApiKeys", auth_pb2.ListApiKeysRequest),
     Probe(path=f"{AUTH}Introspect", named=lambda things: auth_pb2.IntrospectRequest(credential=things.api_key)),
 )
 _OF_TENANCY = (
-    _named(f"{TENANCY}GetTenant", tenancy_pb2.GetTenantRequest, tenant_id="tenant"),
-    _asked(f"{TENANCY}ListTenants", tenancy_pb2.ListTenantsRequest),
-    _named(f"{TENANCY}GetMember", members_pb2.GetMemberRequest, account_id="member"),
-    _asked(f"{TENANCY}ListMembers", members_pb2.ListMembersRequest),
-    _asked(f"{TENANCY}ListInvitations", members_pb2.ListInvitationsRequest),
-    _named(f"{TENANCY}GetAgent", tenancy_pb2.GetAgentRequest, agent_id="agent"),
-    _asked(f"{TENANCY}ListAgents", tenancy_pb2.ListAgentsRequest),
-    _named(f"{TENANCY}GetTool", subjects_pb2.GetToolRequest, tool_id="tool"),
-    _asked(f"{TENANCY}ListTools", subjects_pb2.ListToolsRequest),
-    _asked(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest),
-    _named(f"{TENANCY}GetSubject", subjects_pb2.GetSubjectRequest, subject_id="subject"),
-    _asked(f"{TENANCY}ListSubjects", subjects_pb2.ListSubjectsRequest),
+    _by_id_probe(f"{TENANCY}GetTenant", tenancy_pb2.GetTenantRequest, tenant_id="tenant"),
+    _fixed_probe(f"{TENANCY}ListTenants", tenancy_pb2.ListTenantsRequest),
+    _by_id_probe(f"{TENANCY}GetMember", members_pb2.GetMemberRequest, account_id="member"),
+    _fixed_probe(f"{TENANCY}ListMembers", members_pb2.ListMembersRequest),
+    _fixed_probe(f"{TENANCY}ListInvitations", members_pb2.ListInvitationsRequest),
+    _by_id_probe(f"{TENANCY}GetAgent", tenancy_pb2.GetAgentRequest, agent_id="agent"),
+    _fixed_probe(f"{TENANCY}ListAgents", tenancy_pb2.ListAgentsRequest),
+    _by_id_probe(f"{TENANCY}GetTool", subjects_pb2.GetToolRequest, tool_id="tool"),
+    _fixed_probe(f"{TENANCY}ListTools", subjects_pb2.ListToolsRequest),
+    _fixed_probe(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest),
+    _by_id_probe(f"{TENANCY}GetSubject", subjects_pb2.GetSubjectRequest, subject_id="subject"),
+    _fixed_probe(f"{TENANCY}ListSubjects", subjects_pb2.ListSubjectsRequest),
     # Both are numbers alone.
-    _asked(f"{TENANCY}GetQuota", limits_pb2.GetQuotaRequest, plain=True),
-    _asked(f"{TENANCY}GetUsage", limits_pb2.GetUsageRequest, plain=True),
+    _fixed_probe(f"{TENANCY}GetQuota", limits_pb2.GetQuotaRequest, plain=True),
+    _fixed_probe(f"{TENANCY}GetUsage", limits_pb2.GetUsageRequest, plain=True),
 )
 _OF_SESSION = (
-    _named(f"{SESSIONS}GetSession", session_pb2.GetSessionRequest, session_id="session"),
-    _asked(f"{SESSIONS}ListSessions", session_pb2.ListSessionsRequest),
-    _named(f"{SESSIONS}GetMessage", session_pb2.GetMessageRequest, message_id="message"),
-    _listed(
+    _by_id_probe(f"{SESSIONS}GetSession", session_pb2.GetSessionRequest, session_id="session"),
+    _fixed_probe(f"{SESSIONS}ListSessions", session_pb2.ListSessionsRequest),
+    _by_id_probe(f"{SESSIONS}GetMessage", session_pb2.GetMessageRequest, message_id="message"),
+    _list_probe(
         f"{SESSIONS}StreamMessages",
         lambda things: session_pb2.StreamMessagesRequest(session_id=things["session"], after_sequence=0),
     ),
-    _named(f"{SESSIONS}ListMessages", session_pb2.ListMessagesRequest, session_id="session"),
-    _named(
+    _by_id_probe(f"{SESSIONS}ListMessages", session_pb2.ListMessagesRequest, session_id="session"),
+    _by_id_probe(
         f"{SESSIONS}ListAgentMessages", session_pb2.ListAgentMessagesRequest, agent_id="agent", subject_id="subject"
     ),
-    _named(f"{SESSIONS}GetRecentWindow", session_pb2.GetRecentWindowRequest, session_id="session"),
-    _sought(f"{SESSIONS}SearchMessages", lambda query: session_pb2.SearchMessagesRequest(query=query)),
-    _named(f"{SESSIONS}GetAgentState", states_pb2.GetAgentStateRequest, agent_id="agent", session_id="session"),
-    _asked(f"{SESSIONS}ListAgentStates", states_pb2.ListAgentStatesRequest),
-    _named(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
-    _named(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
-    _named(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
-    _asked(f"{SESSIONS}ListStoredSessions", session_archives_pb2.ListStoredSessionsRequest),
+    _by_id_probe(f"{SESSIONS}GetRecentWindow", session_pb2.GetRecentWindowRequest, session_id="session"),
+    _search_probe(f"{SESSIONS}SearchMessages", lambda query: session_pb2.SearchMessagesRequest(query=query)),
+    _by_id_probe(f"{SESSIONS}GetAgentState", states_pb2.GetAgentStateRequest, agent_id="agent", session_id="session"),
+    _fixed_probe(f"{SESSIONS}ListAgentStates", states_pb2.ListAgentStatesRequest),
+    _by_id_probe(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
+    _by_id_probe(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
+    _by_id_probe(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
+    _fixed_probe(f"{SESSIONS}ListStoredSessions", session_archives_pb2.ListStoredSessionsRequest),
 )
 _OF_MEMORY = (
-    _named(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
-    _listed(
+    _by_id_probe(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
+    _list_probe(
         f"{MEMORIES}BatchGetMemories",
         lambda things: memory_pb2.BatchGetMemoriesRequest(memory_ids=[things["memory"], things["other_memory"]]),
     ),
-    _asked(f"{MEMORIES}ListMemories", memory_pb2.ListMemoriesRequest, show_archived=True, show_deleted=True),
-    _asked(f"{MEMORIES}ListMemoryTypes", memory_pb2.ListMemoryTypesRequest),
+    _fixed_probe(f"{MEMORIES}ListMemories", memory_pb2.ListMemoriesRequest, show_archived=True, show_deleted=True),
+    _fixed_probe(f"{MEMORIES}ListMemoryTypes", memory_pb2.ListMemoryTypesRequest),
     # By the name that we gave it: the answer has the id.
     Probe(
         path=f"{MEMORIES}ExplainScore",
         named=lambda things: scores_pb2.ExplainScoreRequest(memory_id=things.own_id("memory")),
     ),
-    _named(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
-    _listed(
+    _by_id_probe(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
+    _list_probe(
         f"{MEMORIES}ExportMatching",
         lambda things: memory_pb2.ExportMatchingRequest(
             selection=memory_pb2.MemorySelection(memory_ids=[things["memory"]])
         ),
     ),
-    _named(f"{MEMORIES}RevealSecret", memory_pb2.RevealSecretRequest, needs="vault", memory_id="vault"),
-    _asked(f"{MEMORIES}ListTasks", memory_pb2.ListTasksRequest),
-    _asked(f"{MEMORIES}ListObjectives", memory_pb2.ListObjectivesRequest),
-    _asked(f"{MEMORIES}ListNextActions", memory_pb2.ListNextActionsRequest),
-    _named(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
-    _named(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
-    _named(f"{LINKS}Traverse", memory_pb2.TraverseRequest, memory_id="memory"),
-    _listed(
+    _by_id_probe(f"{MEMORIES}RevealSecret", memory_pb2.RevealSecretRequest, needs="vault", memory_id="vault"),
+    _fixed_probe(f"{MEMORIES}ListTasks", memory_pb2.ListTasksRequest),
+    _fixed_probe(f"{MEMORIES}ListObjectives", memory_pb2.ListObjectivesRequest),
+    _fixed_probe(f"{MEMORIES}ListNextActions", memory_pb2.ListNextActionsRequest),
+    _by_id_probe(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
+    _by_id_probe(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
+    _by_id_probe(f"{LINKS}Traverse", memory_pb2.TraverseRequest, memory_id="memory"),
+    _list_probe(
         f"{LINKS}GetSubgraph",
         lambda things: memory_pb2.GetSubgraphRequest(memory_ids=[things["memory"]], include_memories=True),
     ),
-    _named(f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"),
-    _listed(
+    _by_id_probe(
+        f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"
+    ),
+    _list_probe(
         f"{LINKS}Activate",
         lambda things: memory_pb2.ActivateRequest(seeds=[memory_pb2.ActivationSeed(memory_id=things["memory"])]),
     ),
-    _listed(
+    _list_probe(
         f"{LINKS}SuggestLinks",
         lambda things: memory_pb2.SuggestLinksRequest(memory_id=things["alike"], min_score=0.0),
     ),
-    _named(f"{CURATION}GetSourceTrust", curation_pb2.GetSourceTrustRequest, source="source"),
-    _asked(f"{CURATION}ListSourceTrust", curation_pb2.ListSourceTrustRequest),
-    _asked(f"{CURATION}ListConflicts", curation_pb2.ListConflictsRequest, show_settled=True, all_types=True),
-    _asked(f"{CURATION}ListConflictResolutions", curation_pb2.ListConflictResolutionsRequest),
-    _named(f"{CURATION}GetCanonical", curation_pb2.GetCanonicalRequest, memory_id="alias"),
-    _named(f"{CURATION}ListAliases", curation_pb2.ListAliasesRequest, memory_id="memory"),
-    _asked(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
-    _asked(
+    _by_id_probe(f"{CURATION}GetSourceTrust", curation_pb2.GetSourceTrustRequest, source="source"),
+    _fixed_probe(f"{CURATION}ListSourceTrust", curation_pb2.ListSourceTrustRequest),
+    _fixed_probe(f"{CURATION}ListConflicts", curation_pb2.ListConflictsRequest, show_settled=True, all_types=True),
+    _fixed_probe(f"{CURATION}ListConflictResolutions", curation_pb2.ListConflictResolutionsRequest),
+    _by_id_probe(f"{CURATION}GetCanonical", curation_pb2.GetCanonicalRequest, memory_id="alias"),
+    _by_id_probe(f"{CURATION}ListAliases", curation_pb2.ListAliasesRequest, memory_id="memory"),
+    _fixed_probe(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
+    _fixed_probe(
         f"{CURATION}GetTemporalClusters",
         curation_pb2.GetTemporalClustersRequest,
         unit=curation_pb2.CLUSTER_UNIT_HOUR,
     ),
-    _asked(f"{CURATION}GetStatistics", curation_pb2.GetStatisticsRequest),
-    _named(f"{BLOCKS}GetBlock", blocks_pb2.GetBlockRequest, block_id="block"),
-    _asked(f"{BLOCKS}ListBlocks", blocks_pb2.ListBlocksRequest, show_deleted=True),
-    _named(f"{BLOCKS}ListBlockAgents", blocks_pb2.ListBlockAgentsRequest, block_id="block"),
-    _named(f"{BLOCKS}ListAgentBlocks", blocks_pb2.ListAgentBlocksRequest, agent_id="agent"),
-    _named(f"{BLOCKS}CompileBlocks", blocks_pb2.CompileBlocksRequest, agent_id="agent"),
-    _named(f"{BLOCKS}ListBlockRevisions", blocks_pb2.ListBlockRevisionsRequest, block_id="block"),
+    _fixed_probe(f"{CURATION}GetStatistics", curation_pb2.GetStatisticsRequest),
+    _by_id_probe(f"{BLOCKS}GetBlock", blocks_pb2.GetBlockRequest, block_id="block"),
+    _fixed_probe(f"{BLOCKS}ListBlocks", blocks_pb2.ListBlocksRequest, show_deleted=True),
+    _by_id_probe(f"{BLOCKS}ListBlockAgents", blocks_pb2.ListBlockAgentsRequest, block_id="block"),
+    _by_id_probe(f"{BLOCKS}ListAgentBlocks", blocks_pb2.ListAgentBlocksRequest, agent_id="agent"),
+    _by_id_probe(f"{BLOCKS}CompileBlocks", blocks_pb2.CompileBlocksRequest, agent_id="agent"),
+    _by_id_probe(f"{BLOCKS}ListBlockRevisions", blocks_pb2.ListBlockRevisionsRequest, block_id="block"),
 )
 _OF_HISTORY = (
-    _asked(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
-    _asked(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=BEGINNING),
-    _named(f"{HISTORY}GetWatch", watches_pb2.GetWatchRequest, watch_id="watch"),
-    _asked(f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest),
+    _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
+    _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=BEGINNING),
+    _by_id_probe(f"{HISTORY}GetWatch", watches_pb2.GetWatchRequest, watch_id="watch"),
+    _fixed_probe(f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest),
     # Nothing is delivered: what the watch waits for does not happen.
-    _named(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, plain=True, watch_id="watch"),
-    _asked(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
-    _asked(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),
-    _named(f"{SNAPSHOTS}GetSnapshot", snapshots_pb2.GetSnapshotRequest, snapshot_id="snapshot"),
-    _asked(f"{SNAPSHOTS}ListSnapshots", snapshots_pb2.ListSnapshotsRequest),
-    _named(f"{SNAPSHOTS}DiffSnapshots", snapshots_pb2.DiffSnapshotsRequest, snapshot_id="snapshot"),
-    _asked(f"{SNAPSHOTS}ExportData", snapshots_pb2.ExportDataRequest),
+    _by_id_probe(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, plain=True, watch_id="watch"),
+    _fixed_probe(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
+    _fixed_probe(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),
+    _by_id_probe(f"{SNAPSHOTS}GetSnapshot", snapshots_pb2.GetSnapshotRequest, snapshot_id="snapshot"),
+    _fixed_probe(f"{SNAPSHOTS}ListSnapshots", snapshots_pb2.ListSnapshotsRequest),
+    _by_id_probe(f"{SNAPSHOTS}DiffSnapshots", snapshots_pb2.DiffSnapshotsRequest, snapshot_id="snapshot"),
+    _fixed_probe(f"{SNAPSHOTS}ExportData", snapshots_pb2.ExportDataRequest),
 )
 _OF_RECALL = (
-    _sought(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
-    _named(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
-    _listed(
+    _search_probe(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
+    _by_id_probe(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
+    _list_probe(
         f"{RECALL}BatchGetIndexStates",
         # By external id: of what the request does not say, the answer has the ids alone.
         lambda things: recall_pb2.BatchGetIndexStatesRequest(item_ids=[things.own_id("memory")]),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from skein_kit.canary import Canary
-    from skein_worker.canary.gateway_client import Door
+    from skein_worker.canary.gateway_client import GatewayClient
 
 AUTH = "/skein.auth.v1.AuthService/"
 TENANCY = "/skein.tenancy.v1.TenancyService/"
@@ -43,7 +43,7 @@ _TYPES = ("note", "fact", "task", "objective", "knowledge_vault")
 
 
 @dataclass(kw_only=True)
-class Things:
+class SyntheticData:
     """What one tenant has, by name, and by which words it is known."""
 
     canary: Canary
@@ -73,10 +73,10 @@ class Things:
         return [trace for text in known if (trace := text.encode()) not in request]
 
 
-class Planter:
+class SyntheticDataWriter:
     """Plants, in one tenant, what is missing there."""
 
-    def __init__(self, door: Door, things: Things) -> None:
+    def __init__(self, door: GatewayClient, things: SyntheticData) -> None:
         self._door = door
         self._things = things
 

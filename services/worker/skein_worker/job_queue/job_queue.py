@@ -24,7 +24,7 @@ from pgqueuer.domain.types import Channel
 from pgqueuer.errors import RetryRequested
 from prometheus_client import Counter, Histogram
 
-from skein_kit.database.connection_settings import connect_keywords, role_of
+from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Job:
     priority: int = 0
 
 
-class Queue:
+class JobQueue:
     """Takes jobs and does them, several at once, while the connection lasts."""
 
     def __init__(
@@ -151,7 +151,7 @@ class Queue:
     async def _work(self, works: Mapping[str, Work], standing: Sequence[Job]) -> None:
         """Connect and do jobs until the connection is lost (an error) or the process stops."""
         connection = await asyncpg.connect(
-            **connect_keywords(self._url, role_of("worker")),
+            **connect_arguments(self._url, database_role("worker")),
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )

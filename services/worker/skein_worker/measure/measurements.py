@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.expiring_gauge import Measured, expected, measured
-from skein_kit.telemetry.metrics import untraced
+from skein_kit.telemetry.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
+from skein_kit.telemetry.metrics import without_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -30,53 +30,59 @@ _ROUNDS = 3
 _MARGIN_SECONDS = 30.0
 _BACKLOG, _WEBHOOKS = "embedding_backlog", "webhooks"
 
-DATABASE_BYTES = Measured("skein_database_bytes", "Size of the database.")
-TABLE_BYTES = Measured(
+DATABASE_BYTES = ExpiringGauge("skein_database_bytes", "Size of the database.")
+TABLE_BYTES = ExpiringGauge(
     "skein_database_table_bytes", "Size of a table with its partitions and indexes.", ["schema", "table"]
 )
-OLDEST_TRANSACTION = Measured(
+OLDEST_TRANSACTION = ExpiringGauge(
     "skein_database_oldest_transaction_seconds", "How long the oldest transaction has been at work."
 )
-WRAPAROUND = Measured(
+WRAPAROUND = ExpiringGauge(
     "skein_database_wraparound_ratio", "Share of the range of transaction ids that is used up; at 1 writes end."
 )
-REPLICATION_SECONDS = Measured(
+REPLICATION_SECONDS = ExpiringGauge(
     "skein_replication_lag_seconds", "Time that a replica is behind. Absent for one that is disconnected.", ["replica"]
 )
-REPLICATION_BYTES = Measured(
+REPLICATION_BYTES = ExpiringGauge(
     "skein_replication_lag_bytes",
     "Bytes of the log that a replica is behind, also of one that is disconnected and has a slot.",
     ["replica"],
 )
-ARCHIVE_FAILURES = Measured(
+ARCHIVE_FAILURES = ExpiringGauge(
     "skein_wal_archive_failures_total", "Files of the server's log that could not be archived.", kind="counter"
 )
-ARCHIVE_AGE = Measured(
+ARCHIVE_AGE = ExpiringGauge(
     "skein_wal_archive_age_seconds",
     "Age of the oldest part of the write-ahead log that is not archived; 0 when all is archived.",
 )
-LOG_LAG = Measured("skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions.")
-QUEUE_JOBS = Measured(
+LOG_LAG = ExpiringGauge(
+    "skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions."
+)
+QUEUE_JOBS = ExpiringGauge(
     "skein_worker_queue_jobs", "Jobs in the queue: waiting (queued) or at work (picked).", ["entrypoint", "status"]
 )
-QUEUE_OLDEST = Measured(
+QUEUE_OLDEST = ExpiringGauge(
     "skein_worker_queue_oldest_seconds", "How long the oldest job that is due has waited.", ["entrypoint"]
 )
-WEBHOOKS_DUE = Measured(
+WEBHOOKS_DUE = ExpiringGauge(
     "skein_webhook_due", "Webhook deliveries that are due and not tried yet; of one tenant 1,000 at most are counted."
 )
-WEBHOOKS_OLDEST = Measured("skein_webhook_oldest_due_seconds", "How long the oldest webhook delivery has been due.")
-BACKLOG_ITEMS = Measured(
+WEBHOOKS_OLDEST = ExpiringGauge(
+    "skein_webhook_oldest_due_seconds", "How long the oldest webhook delivery has been due."
+)
+BACKLOG_ITEMS = ExpiringGauge(
     "skein_embedding_backlog_items", "Items without vectors; of one tenant 10,000 at most are counted."
 )
-BACKLOG_OLDEST = Measured("skein_embedding_backlog_oldest_seconds", "How long the oldest item has waited for vectors.")
+BACKLOG_OLDEST = ExpiringGauge(
+    "skein_embedding_backlog_oldest_seconds", "How long the oldest item has waited for vectors."
+)
 
 Values = dict[tuple[str, ...], float]
 
 log = logs.get("worker")
 
 
-class Measuring:
+class ServerMeasurements:
     """Looks at the server and the queue, round by round."""
 
     def __init__(self, store: Store, *, seconds: float) -> None:
@@ -92,12 +98,12 @@ class Measuring:
             "tables": self._tables,
             "queue": self._queue,
         }
-        expected(*self._looks, _BACKLOG, _WEBHOOKS)
+        declare_measurements(*self._looks, _BACKLOG, _WEBHOOKS)
 
     async def keep(self) -> None:
         """Measure for ever."""
         while True:
-            with untraced():
+            with without_tracing():
                 await self.measure()
             await asyncio.sleep(self._seconds)
 
@@ -110,14 +116,14 @@ class Measuring:
         try:
             async with asyncio.timeout(_STATEMENT_SECONDS):
                 await look()
-        except (Refusal, asyncpg.PostgresError, TimeoutError) as error:
+        except (RpcError, asyncpg.PostgresError, TimeoutError) as error:
             complaint = type(error).__name__
             if self._complaints.get(name) != complaint:
                 log.warning("not_measured", measurement=name, error=complaint)
             self._complaints[name] = complaint
         else:
             self._complaints.pop(name, None)
-            measured(name)
+            record_measurement(name)
 
     async def _server(self) -> None:
         row = await self._store.measure_server()
@@ -156,12 +162,12 @@ class Measuring:
         QUEUE_JOBS.put(jobs, lasting=self._lasting)
         QUEUE_OLDEST.put(oldest, lasting=self._lasting)
 
-    def _put(self, metric: Measured, value: float | None) -> None:
+    def _put(self, metric: ExpiringGauge, value: float | None) -> None:
         metric.put({} if value is None else {(): float(value)}, lasting=self._lasting)
 
 
 @dataclass(slots=True)
-class Tally:
+class WaitingCounts:
     """What each tenant has waiting, as far as it is known; tenants with nothing take no room.
 
     Items that were imported are as old as they say. So none has waited for longer than its tenant has had something
@@ -196,18 +202,20 @@ class Tally:
         return max(0.0, at - min(begins, default=at))
 
 
-def put_backlog(tally: Tally, *, pause: float) -> None:
+def set_backlog_metrics(tally: WaitingCounts, *, pause: float) -> None:
     """Show what waits for vectors, after a sweep that another follows after a `pause`."""
     _put_waiting(_BACKLOG, tally, BACKLOG_ITEMS, BACKLOG_OLDEST, pause=pause, seen=True)
 
 
-def put_webhooks(tally: Tally, *, pause: float) -> None:
+def set_webhook_metrics(tally: WaitingCounts, *, pause: float) -> None:
     """Show what webhooks wait for, after a round that another follows after a `pause`."""
     _put_waiting(_WEBHOOKS, tally, WEBHOOKS_DUE, WEBHOOKS_OLDEST, pause=pause, seen=False)
 
 
-def _put_waiting(name: str, tally: Tally, counted: Measured, oldest: Measured, *, pause: float, seen: bool) -> None:
+def _put_waiting(
+    name: str, tally: WaitingCounts, counted: ExpiringGauge, oldest: ExpiringGauge, *, pause: float, seen: bool
+) -> None:
     lasting = _ROUNDS * pause + _MARGIN_SECONDS
     counted.put({(): float(tally.count)}, lasting=lasting)
     oldest.put({(): tally.oldest(time.time(), seen=seen)}, lasting=lasting)
-    measured(name)
+    record_measurement(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Rests:
+class IdleBackoff:
     """When each tenant is to be asked again, in one worker.
 
     One that had something to do is asked in the next round; one that had not, after a rest that doubles each time up to

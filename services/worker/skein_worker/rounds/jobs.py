@@ -23,12 +23,12 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2, tenancy_pb2
-from skein_kit.errors import Refusal
+from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.metrics import untraced
+from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.measure.measurements import Tally, put_backlog
-from skein_worker.rounds.idle_backoff import Rests
+from skein_worker.measure.measurements import WaitingCounts, set_backlog_metrics
+from skein_worker.rounds.idle_backoff import IdleBackoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from skein_worker.job_queue.job_queue import Work
     from skein_worker.job_queue.store import Store
     from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import System
+    from skein_worker.system_identity import SystemIdentity
 
 SWEEP = "backlog_sweep"
 BACKLOG = "embedding_backlog"
@@ -93,12 +93,12 @@ class Clients:
 
 
 @dataclass(kw_only=True, slots=True)
-class Round:
+class TenantVisit:
     """One visit to every tenant that is not at rest."""
 
     leave_off: asyncio.Event
     # Tenants that need not be asked every time; None: all are.
-    rests: Rests | None = None
+    rests: IdleBackoff | None = None
     visited: int = 0
     seen: set[str] = field(default_factory=set)
     # Status codes of the visits that failed.
@@ -123,7 +123,7 @@ class Jobs:
     def __init__(
         self,
         clients: Clients,
-        system: System,
+        system: SystemIdentity,
         store: Store,
         settings: WorkerSettings,
         add: Callable[[Job], Awaitable[None]],
@@ -133,9 +133,9 @@ class Jobs:
         self._store = store
         self._settings = settings
         self._add = add
-        self._rests = Rests(settings.backlog_seconds, settings.rest_seconds)
+        self._rests = IdleBackoff(settings.backlog_seconds, settings.rest_seconds)
         # What tenants have without vectors.
-        self._waiting = Tally()
+        self._waiting = WaitingCounts()
 
     def works(self) -> Mapping[str, Work]:
         """Return what does the jobs of each name."""
@@ -151,10 +151,10 @@ class Jobs:
         """Ask tenants for items without vectors."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        visits = Round(leave_off=leave_off, rests=self._rests)
+        visits = TenantVisit(leave_off=leave_off, rests=self._rests)
         try:
             busy = await self._store.working_keys(BACKLOG)
-        except Refusal as refusal:
+        except RpcError as refusal:
             log.warning("sweep_incomplete", reason=refusal.reason)
             return self._settings.backlog_seconds
 
@@ -169,7 +169,7 @@ class Jobs:
                 await self._add(job)
             return found.active
 
-        with untraced():
+        with without_tracing():
             await self.visit(ask, visits)
         SWEPT.set(visits.visited)
         if visits.failures:
@@ -177,7 +177,7 @@ class Jobs:
         pause = max(self._settings.backlog_seconds, _PAUSES * (loop.time() - started))
         if not visits.is_over():
             self._waiting.keep(visits.seen)
-            put_backlog(self._waiting, pause=pause)
+            set_backlog_metrics(self._waiting, pause=pause)
         return pause
 
     async def _backlog(self, payload: bytes, leave_off: asyncio.Event) -> None:
@@ -210,7 +210,7 @@ class Jobs:
         except aio.AioRpcError as error:
             log.warning("upkeep_failed", code=error.code().name)
             return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
-        except Refusal as refusal:
+        except RpcError as refusal:
             log.warning("upkeep_failed", reason=refusal.reason)
             return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
         # It comes nearer by itself, whether or not upkeep goes on.
@@ -225,7 +225,7 @@ class Jobs:
         """Remove what has expired, tenant by tenant."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        visits = Round(leave_off=leave_off)
+        visits = TenantVisit(leave_off=leave_off)
         deleted = 0
 
         async def remove(tenant_id: str) -> None:
@@ -250,7 +250,7 @@ class Jobs:
             except aio.AioRpcError as error:
                 visits.failed(error)
 
-        with untraced():
+        with without_tracing():
             await self.visit(remove, visits)
         if visits.failures or leave_off.is_set():
             log.warning("expiry_incomplete", tenants=visits.visited, failures=visits.failures)
@@ -273,13 +273,13 @@ class Jobs:
         """Bring up to date what organizations' quotas see of their tenants."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        visits = Round(leave_off=leave_off)
+        visits = TenantVisit(leave_off=leave_off)
 
         async def collect(tenant_id: str) -> None:
             async with self._system.acting(tenant_id=tenant_id, seconds=_SHORT_CALL_SECONDS):
                 await self._clients.upkeep.CollectUsage(limits_pb2.CollectUsageRequest())
 
-        with untraced():
+        with without_tracing():
             await self.visit(collect, visits)
         if visits.failures:
             log.warning("usage_incomplete", tenants=visits.visited, failures=visits.failures)
@@ -296,7 +296,7 @@ class Jobs:
         self._waiting.note(tenant_id, response.pending_count, oldest, at=time.time())
         return response
 
-    async def visit(self, visit: Callable[[str], Awaitable[bool | None]], visits: Round) -> None:
+    async def visit(self, visit: Callable[[str], Awaitable[bool | None]], visits: TenantVisit) -> None:
         """Visit every tenant that is not at rest, a few at a time; a visit says whether there was something to do."""
         try:
             async for page in self._pages():
@@ -327,7 +327,9 @@ def _until(at: float) -> float:
     return at - time.time()
 
 
-async def _visit_some(visit: Callable[[str], Awaitable[bool | None]], tenant_ids: Iterator[str], visits: Round) -> None:
+async def _visit_some(
+    visit: Callable[[str], Awaitable[bool | None]], tenant_ids: Iterator[str], visits: TenantVisit
+) -> None:
     loop, rests = asyncio.get_running_loop(), visits.rests
     for tenant_id in tenant_ids:
         if visits.is_over():

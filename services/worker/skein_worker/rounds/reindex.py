@@ -13,16 +13,16 @@ from prometheus_client import Counter
 
 from skein.recall.v1 import recall_pb2
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.metrics import untraced
+from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.jobs import Round
+from skein_worker.rounds.jobs import TenantVisit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from skein.recall.v1 import recall_pb2_grpc
     from skein_worker.settings import WorkerSettings
-    from skein_worker.system_identity import System
+    from skein_worker.system_identity import SystemIdentity
 
 REINDEXING = "reindexing"
 STANDING = Job(name=REINDEXING, key=REINDEXING)
@@ -41,15 +41,17 @@ log = logs.get("worker")
 class Reindexing:
     """The job that goes on with reindexes."""
 
-    def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, system: System, settings: WorkerSettings) -> None:
+    def __init__(
+        self, index: recall_pb2_grpc.IndexServiceAsyncStub, system: SystemIdentity, settings: WorkerSettings
+    ) -> None:
         self._index = index
         self._system = system
         self._settings = settings
 
     async def run(self, _payload: bytes, leave_off: asyncio.Event) -> float:
         """Give every tenant in which a reindex is not done a turn, a few at once; one that fails keeps none waiting."""
-        visits = Round(leave_off=leave_off)
-        with untraced():
+        visits = TenantVisit(leave_off=leave_off)
+        with without_tracing():
             try:
                 async for page in self._due():
                     tenant_ids = iter(page)
@@ -75,7 +77,7 @@ class Reindexing:
             if not token:
                 return
 
-    async def _some(self, tenant_ids: Iterator[str], visits: Round) -> None:
+    async def _some(self, tenant_ids: Iterator[str], visits: TenantVisit) -> None:
         for tenant_id in tenant_ids:
             if visits.is_over():
                 return

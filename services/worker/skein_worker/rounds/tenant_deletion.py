@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skein.recall.v1 import recall_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_worker.system_identity import System
+    from skein_worker.system_identity import SystemIdentity
 
 DELETION = "deletion"
 STANDING = Job(name=DELETION, key=DELETION, priority=1)
@@ -49,7 +49,7 @@ _CLUSTER_FAULTS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PE
 log = logs.get("worker")
 
 
-class Purged(Protocol):
+class PurgeResponse(Protocol):
     """What every service says when it removed some rows."""
 
     @property
@@ -71,7 +71,7 @@ class Clients:
     auth: auth_pb2_grpc.IdentityServiceAsyncStub
     tenancy: tenancy_pb2_grpc.UpkeepServiceAsyncStub
 
-    def stages(self, batch: int) -> Mapping[str, Callable[[], Awaitable[Purged]]]:
+    def stages(self, batch: int) -> Mapping[str, Callable[[], Awaitable[PurgeResponse]]]:
         """Return what removes a batch of rows of each service, in the order in which they go."""
         return {
             "session": lambda: self.session.PurgeTenant(session_pb2.PurgeTenantRequest(limit=batch)),
@@ -82,10 +82,10 @@ class Clients:
         }
 
 
-class Deletions:
+class TenantDeletionJob:
     """The job that removes tenants whose grace is over."""
 
-    def __init__(self, clients: Clients, system: System, *, seconds: float, batch: int = BATCH) -> None:
+    def __init__(self, clients: Clients, system: SystemIdentity, *, seconds: float, batch: int = BATCH) -> None:
         """Look for them every so many `seconds`; remove `batch` rows with each call."""
         self._clients = clients
         self._system = system
@@ -143,7 +143,9 @@ class Deletions:
         deletion = await self._record(tenant_id, stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True)
         log.info("tenant_removed", tenant_id=tenant_id, rows=sum(deletion.deleted_counts.values()))
 
-    async def _purged(self, tenant_id: str, purge: Callable[[], Awaitable[Purged]], leave_off: asyncio.Event) -> Purged:
+    async def _purged(
+        self, tenant_id: str, purge: Callable[[], Awaitable[PurgeResponse]], leave_off: asyncio.Event
+    ) -> PurgeResponse:
         """Remove a batch; where auth still takes the tenant for open, as it may for a second, wait and try again."""
         try:
             async with self._system.acting(tenant_id=tenant_id, closed=True, seconds=_CALL_SECONDS):

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from grpc import aio
 
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.metrics import untraced
+from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.idle_backoff import Rests
-from skein_worker.rounds.jobs import Round
+from skein_worker.rounds.idle_backoff import IdleBackoff
+from skein_worker.rounds.jobs import TenantVisit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from skein_worker.job_queue.job_queue import Work
     from skein_worker.rounds.jobs import Jobs
-    from skein_worker.system_identity import System
+    from skein_worker.system_identity import SystemIdentity
 
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0
@@ -30,7 +30,7 @@ log = logs.get("worker")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
+class Round:
     """A round: its name, the seconds between two, and the calls that each tenant gets, one after the other.
 
     A call whose answer has a field `more` is repeated while that is set. Where answers have a field `active`, a tenant
@@ -55,14 +55,14 @@ class Task:
     end: Callable[[Collection[str], float], None] | None = None
 
 
-class Rounds:
+class TenantRounds:
     """The rounds as jobs of the queue."""
 
-    def __init__(self, jobs: Jobs, system: System, tasks: Sequence[Task]) -> None:
+    def __init__(self, jobs: Jobs, system: SystemIdentity, tasks: Sequence[Round]) -> None:
         self._jobs = jobs
         self._system = system
         self._tasks = tasks
-        self._rests = {task.name: Rests(task.seconds, task.rest_seconds) for task in tasks if task.rest_seconds}
+        self._rests = {task.name: IdleBackoff(task.seconds, task.rest_seconds) for task in tasks if task.rest_seconds}
 
     @property
     def standing(self) -> tuple[Job, ...]:
@@ -73,7 +73,7 @@ class Rounds:
         """Return what does each of them."""
         return {task.name: self._work(task) for task in self._tasks}
 
-    def _work(self, task: Task) -> Work:
+    def _work(self, task: Round) -> Work:
         async def work(_payload: bytes, leave_off: asyncio.Event) -> float:
             ends = asyncio.get_running_loop().time() + task.turn_seconds
             while True:
@@ -87,10 +87,10 @@ class Rounds:
 
         return work
 
-    async def _go(self, task: Task, leave_off: asyncio.Event) -> float:
+    async def _go(self, task: Round, leave_off: asyncio.Event) -> float:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        visits = Round(leave_off=leave_off, rests=self._rests.get(task.name))
+        visits = TenantVisit(leave_off=leave_off, rests=self._rests.get(task.name))
 
         async def turn(tenant_id: str) -> bool:
             # What one call cannot do keeps the others from nothing.
@@ -105,7 +105,7 @@ class Rounds:
                         break
             return active
 
-        with untraced():
+        with without_tracing():
             await self._jobs.visit(turn, visits)
         if visits.failures:
             log.warning("round_incomplete", round=task.name, tenants=visits.visited, failures=visits.failures)
@@ -117,7 +117,7 @@ class Rounds:
         return pause
 
     async def _repeated(
-        self, task: Task, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event
+        self, task: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event
     ) -> bool:
         """Say whether there was something to do."""
         active = False

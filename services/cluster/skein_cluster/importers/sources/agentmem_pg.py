@@ -14,10 +14,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_cluster.importers.records import Kind, Record, Unreadable
+from skein_cluster.importers.records import Kind, Record, UnreadableRecord
 from skein_cluster.importers.sources.base import Realm
 from skein_cluster.importers.sources.postgres import Table, open_database
-from skein_cluster.importers.sources.rows import Row, Unusable, iso, list_value, stamp, struct, timed
+from skein_cluster.importers.sources.rows import (
+    Row,
+    RowRefused,
+    format_iso,
+    list_value,
+    set_times,
+    struct,
+    to_timestamp,
+)
 from skein_cluster.importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person
     from skein_cluster.importers.sources.postgres import Database
 
 NAME = "agentmem-pg"
@@ -128,7 +136,7 @@ class AgentMem:
         ]
         return sorted(found, key=lambda realm: realm.key)
 
-    def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: its users do not sign in. Organizations that are deleted stay behind."""
         yield from ()
         for row in self._database.rows("organizations"):
@@ -136,7 +144,7 @@ class AgentMem:
             if row["is_deleted"]:
                 notes.left("organizations", _GONE)
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read an organization's users, agents, tools, blocks, messages and memories."""
         reader = _Organization(self._database, realm.key, notes)
         yield from reader.table("users", reader.subject)
@@ -159,7 +167,7 @@ class _Organization:
         self._notes = notes
         self._tools: set[str] = set()
 
-    def table(self, table: str, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | Unreadable]:
+    def table(self, table: str, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
         """Read its rows of a table; a row that cannot be read does not end it."""
         kept = f"{'profile' if table == 'users' else 'metadata'}.agentmem"
         for values in self._database.rows(table, "organization_id = $1", self._key):
@@ -167,7 +175,7 @@ class _Organization:
 
     def attached(
         self, table: str, column: str, whose: str, read: Callable[[Row], tuple[Kind, Message]]
-    ) -> Iterator[Record | Unreadable]:
+    ) -> Iterator[Record | UnreadableRecord]:
         """Read what of its tools or blocks is attached to which agent."""
         if not (self._database.has(table) and self._database.has(whose)):
             return
@@ -185,19 +193,19 @@ class _Organization:
             else:
                 yield from self._read(row, read)
 
-    def _read(self, row: Row, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | Unreadable]:
+    def _read(self, row: Row, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
         self._notes.read(row.table)
         if row.flag("is_deleted", default=False):
             self._notes.left(row.table, _GONE)
             return
         try:
             kind, item = read(row)
-        except (Unusable, ValueError) as error:
-            yield Unreadable(where=row.where, reason=str(error), table=row.table)
+        except (RowRefused, ValueError) as error:
+            yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         else:
-            yield Record(where=row.where, kind=kind, item=timed(row, kind, item), table=row.table)
+            yield Record(where=row.where, kind=kind, item=set_times(row, kind, item), table=row.table)
 
-    def sessions(self) -> Iterator[Record | Unreadable]:
+    def sessions(self) -> Iterator[Record | UnreadableRecord]:
         """Make a session for each agent and user that have messages together."""
         is_known = "is_deleted" in self._database.columns("messages")
         statement = _SESSIONS.format(deleted="AND is_deleted IS NOT TRUE" if is_known else "")
@@ -210,7 +218,7 @@ class _Organization:
                 subject_id=row.text("user_id"),
             )
             if (created := row.time("created_at")) is not None:
-                session.create_time.CopyFrom(stamp(created))
+                session.create_time.CopyFrom(to_timestamp(created))
             yield Record(where=row.where, kind=Kind.SESSION, item=session, table="messages")
 
     def subject(self, row: Row) -> tuple[Kind, Message]:
@@ -320,7 +328,7 @@ class _Organization:
         rest = _by(row, created=False)
         role = row.text("role").strip().lower()
         if role not in _ROLES:
-            raise Unusable(f"role is none of {', '.join(sorted(_ROLES))}")
+            raise RowRefused(f"role is none of {', '.join(sorted(_ROLES))}")
         parts = row.sequence("content", rest)
         message = session_pb2.Message(
             external_id=row.needed("id"),
@@ -348,9 +356,9 @@ class _Organization:
             if found:
                 field.CopyFrom(list_value(found))
         if not (message.content.strip() or parts or calls or returns):
-            raise Unusable("has neither a text nor content, nor tool calls")
+            raise RowRefused("has neither a text nor content, nor tool calls")
         if (created := row.time("created_at")) is not None:
-            message.create_time.CopyFrom(stamp(created))
+            message.create_time.CopyFrom(to_timestamp(created))
         if rest:
             message.metadata.CopyFrom(struct(_own(rest)))
         return Kind.MESSAGE, message
@@ -362,7 +370,7 @@ class _Organization:
             if row.value(column):
                 rest[column] = row.value(column)
         if (accessed := row.time("last_accessed")) is not None:
-            rest["last_accessed"] = iso(accessed)
+            rest["last_accessed"] = format_iso(accessed)
         memory = memory_pb2.Memory(
             external_id=row.needed("id"),
             type=row.name("memory_type", "note"),
@@ -374,7 +382,7 @@ class _Organization:
             importance=row.share("importance"),
         )
         if (created := row.time("created_at")) is not None:
-            memory.create_time.CopyFrom(stamp(created))
+            memory.create_time.CopyFrom(to_timestamp(created))
         if metadata or rest:
             memory.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
         return Kind.MEMORY, memory
@@ -400,7 +408,7 @@ def _by(row: Row, *, created: bool = True) -> dict[str, Any]:
         if not created and row.value(column) == row.value("created_at"):
             continue
         if (found := row.time(column)) is not None:
-            rest[column] = iso(found)
+            rest[column] = format_iso(found)
     for column in ("created_by_id", "last_updated_by_id"):
         if text := row.text(column):
             rest[column] = text

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skein_cluster.importers.records import Unreadable
+from skein_cluster.importers.records import UnreadableRecord
 from skein_cluster.importers.sources.base import Realm, SourceInvalid
 from skein_cluster.importers.sources.json_stream import entries
-from skein_cluster.importers.sources.rows import Row, Unusable, iso, storable, struct, timed
+from skein_cluster.importers.sources.rows import Row, RowRefused, format_iso, make_storable, set_times, struct
 from skein_cluster.importers.sources.sqlite import Database, Table, is_sqlite, open_sqlite
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _TEXTS = ("text", "content", "message", "summary", "value", "description")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shape:
+class StoreFormat:
     """What a store's entries look like."""
 
     # How its tables or members are called in reports.
@@ -43,10 +43,10 @@ class Shape:
     inside: Sequence[str]
 
 
-class Store:
+class AssistantStore:
     """An open store; the only realm is all of it."""
 
-    def __init__(self, source: str, shape: Shape, database: Database | None, table: str) -> None:
+    def __init__(self, source: str, shape: StoreFormat, database: Database | None, table: str) -> None:
         """Read entries of `shape` from a database's table, or from the document at `source`."""
         self._source = source
         self._shape = shape
@@ -63,7 +63,7 @@ class Store:
             if name and values.get(self._shape.key) is None:
                 values = {**values, self._shape.key: name}
             key = values.get(self._shape.key)
-            label = storable(str(key))[:80] if isinstance(key, str | int) and str(key) else f"#{place}"
+            label = make_storable(str(key))[:80] if isinstance(key, str | int) and str(key) else f"#{place}"
             yield Row(table or self._shape.table, label, values, notes)
 
     def _entries(self) -> Iterator[tuple[str, Any]]:
@@ -73,7 +73,7 @@ class Store:
 
 
 @contextmanager
-def open_store(source: str, name: str, shape: Shape) -> Iterator[Store]:
+def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[AssistantStore]:
     """Open an SQLite file or a JSON document. Raises SourceInvalid for anything else."""
     path = Path(source)
     if not is_sqlite(path):
@@ -82,34 +82,36 @@ def open_store(source: str, name: str, shape: Shape) -> Iterator[Store]:
         if beginning[:1] not in {b"[", b"{"}:
             message = f"{source} is neither an SQLite database nor a JSON document. SOURCE is the store of {name}."
             raise SourceInvalid(message)
-        yield Store(source, shape, None, "")
+        yield AssistantStore(source, shape, None, "")
         return
     with open_sqlite(source, name, {}) as database:
         for table, columns in database.named():
             if shape.key in columns and columns.intersection(shape.fields):
                 database.describe(table, Table(needs=(shape.key,), may_have=sorted(columns - {shape.key})))
-                yield Store(source, shape, database, table)
+                yield AssistantStore(source, shape, database, table)
                 return
     message = f"{source} is no {name} store: no table of it has {shape.key} and one of {', '.join(shape.fields)}."
     raise SourceInvalid(message)
 
 
-def brought(
+def convert_rows(
     rows: Iterable[Row], bring: Callable[[Row], Iterable[Record]], *, counted: bool = True
-) -> Iterator[Record | Unreadable]:
+) -> Iterator[Record | UnreadableRecord]:
     """Bring rows one by one; one that cannot come along does not end it. Uncounted ones were read before."""
     for row in rows:
         if counted:
             row.notes.read(row.table)
         try:
             made = list(bring(row))
-        except Unusable as error:
-            yield Unreadable(where=row.where, reason=str(error), table=row.table)
+        except RowRefused as error:
+            yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         except (ValueError, ArithmeticError, RecursionError):
-            yield Unreadable(where=row.where, reason="holds what cannot be stored: nested too deeply", table=row.table)
+            yield UnreadableRecord(
+                where=row.where, reason="holds what cannot be stored: nested too deeply", table=row.table
+            )
         else:
             for record in made:
-                timed(row, record.kind, record.item)
+                set_times(row, record.kind, record.item)
                 yield record
 
 
@@ -129,17 +131,17 @@ def text_of(row: Row, column: str, value: Any) -> str:
     if value in (None, {}, []):
         return ""
     row.coerced(column, "has no text: its fields became one")
-    return spelled(value)
+    return json_to_text(value)
 
 
-def spelled(value: Any) -> str:
+def json_to_text(value: Any) -> str:
     """Write JSON as a person would say it: "name: Ada; likes: tea, jazz"."""
     if isinstance(value, dict):
         return "; ".join(
-            f"{name}: {spelled(inner)}" for name, inner in value.items() if inner not in (None, "", [], {})
+            f"{name}: {json_to_text(inner)}" for name, inner in value.items() if inner not in (None, "", [], {})
         )
     if isinstance(value, list):
-        return ", ".join(spelled(inner) for inner in value)
+        return ", ".join(json_to_text(inner) for inner in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return _cleaned(value)
@@ -148,7 +150,7 @@ def spelled(value: Any) -> str:
 def tags_of(row: Row, column: str) -> list[str]:
     """Return tags of a list, of JSON, or of text with commas."""
     value = row.value(column)
-    return row.tags(column, storable(value)) if isinstance(value, list) else row.tags(column)
+    return row.tags(column, make_storable(value)) if isinstance(value, list) else row.tags(column)
 
 
 def vector_of(value: Any) -> list[float] | None:
@@ -176,23 +178,23 @@ def metadata_of(column: str, values: Mapping[str, Any]) -> Struct | None:
     if not values:
         return None
     try:
-        return struct(storable(dict(values)))
+        return struct(make_storable(dict(values)))
     except (ValueError, RecursionError):
-        raise Unusable(f"{column} is nested too deeply") from None
+        raise RowRefused(f"{column} is nested too deeply") from None
 
 
-def rest_of(row: Row, known: Sequence[str]) -> dict[str, Any]:
+def unmapped_fields(row: Row, known: Sequence[str]) -> dict[str, Any]:
     """Return the fields that have no place of their own, for the metadata."""
     rest: dict[str, Any] = {}
     for name, value in row.values.items():
         if name in known or name == "rowid" or value is None:
             continue
-        kept = iso(value) if hasattr(value, "astimezone") else value
+        kept = format_iso(value) if hasattr(value, "astimezone") else value
         if isinstance(kept, bytes):
             kept = row.text(name)
-        rest[str(name)] = storable(kept)
+        rest[str(name)] = make_storable(kept)
     return rest
 
 
 def _cleaned(value: object) -> str:
-    return str(storable(str(value))).strip()
+    return str(make_storable(str(value))).strip()

@@ -10,24 +10,24 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from skein_cluster.cli.exit_codes import Exit, Failure
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from skein_cluster.importers.records import Record, Unreadable
+    from skein_cluster.importers.records import Record, UnreadableRecord
 
 # Places that a report names of everything of one sort.
 SAMPLES = 5
 
 
-class SourceInvalid(Failure):
+class SourceInvalid(CommandError):
     """A source cannot be read at all: one sentence that says why and what to do."""
 
     def __init__(self, message: str) -> None:
         """Say `message` on stderr and end as a refusal does."""
-        super().__init__(message, Exit.REFUSED)
+        super().__init__(message, ExitCode.REFUSED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class Person:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Client:
+class OAuthClient:
     """A program that signs people in through OAuth."""
 
     where: str
@@ -85,7 +85,7 @@ class Membership:
 
 
 @dataclass(slots=True)
-class Tally:
+class CountWithSamples:
     """How often something happened, and where first."""
 
     count: int = 0
@@ -105,7 +105,7 @@ class Notes:
     # Rows read, by table.
     rows: Counter[str] = field(default_factory=Counter)
     # Values that came over in another form, by table, column and what was done.
-    coercions: dict[tuple[str, str, str], Tally] = field(default_factory=dict)
+    coercions: dict[tuple[str, str, str], CountWithSamples] = field(default_factory=dict)
     # Rows knowingly left behind, by table and why.
     leavings: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -115,7 +115,7 @@ class Notes:
 
     def coerced(self, table: str, column: str, how: str, where: str) -> None:
         """Count a value that came over in another form; `how` says which, `where` names the row."""
-        self.coercions.setdefault((table, column, how), Tally()).add(where)
+        self.coercions.setdefault((table, column, how), CountWithSamples()).add(where)
 
     def left(self, table: str, why: str) -> None:
         """Count a row that was left behind."""
@@ -132,8 +132,8 @@ class Source(Protocol):
     def tenants(self) -> list[Realm]:
         """Return its realms, in the order of their keys; a source that keeps nothing apart has one."""
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read a realm row by row, the same order each time, kinds in the order of `Kind`."""
 
-    def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read who signs in: people, then clients, then memberships; nothing where there are no accounts."""

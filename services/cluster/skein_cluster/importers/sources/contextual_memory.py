@@ -22,27 +22,27 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster.importers.records import Kind, Record
 from skein_cluster.importers.sources.assistant_store import (
-    Shape,
-    brought,
+    StoreFormat,
+    convert_rows,
     metadata_of,
     one_realm,
     open_store,
-    rest_of,
     tags_of,
     text_of,
+    unmapped_fields,
     vector_of,
 )
-from skein_cluster.importers.sources.rows import Row, Unusable, moment_of, parsed, stamp
+from skein_cluster.importers.sources.rows import Row, RowRefused, parse_json, parse_time, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skein_cluster.importers.records import Unreadable
-    from skein_cluster.importers.sources.assistant_store import Store
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person, Realm
+    from skein_cluster.importers.records import UnreadableRecord
+    from skein_cluster.importers.sources.assistant_store import AssistantStore
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "contextual-memory"
-SHAPE = Shape(
+SHAPE = StoreFormat(
     table="contexts", key="context_id", fields=("context_data", "embedding", "source_agent"), inside=("contexts",)
 )
 _KNOWN = (
@@ -56,7 +56,7 @@ class ContextualMemory:
 
     name = NAME
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AssistantStore) -> None:
         """Read an open store."""
         self._store = store
         self._now = datetime.now(UTC)
@@ -65,17 +65,17 @@ class ContextualMemory:
         """Return its one realm."""
         return one_realm(NAME)
 
-    def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: it has no accounts."""
         return iter(())
 
-    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read the sessions that contexts name, the contexts, and their vectors."""
         yield from self._sessions(notes)
-        yield from brought(self._store.rows(notes), self._memory)
-        yield from brought(self._store.rows(notes, "embeddings"), self._embedding, counted=False)
+        yield from convert_rows(self._store.rows(notes), self._memory)
+        yield from convert_rows(self._store.rows(notes, "embeddings"), self._embedding, counted=False)
 
-    def _sessions(self, notes: Notes) -> Iterator[Record | Unreadable]:
+    def _sessions(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read each session once, as old as the first context that names it."""
         seen: set[str] = set()
 
@@ -87,18 +87,18 @@ class ContextualMemory:
             notes.read(row.table)
             made = session_pb2.Session(session_id=row.text("session_id").strip())
             if (created := row.time("created_at")) is not None:
-                made.create_time.CopyFrom(stamp(created))
+                made.create_time.CopyFrom(to_timestamp(created))
             yield Record(where=f"{row.table} {session_id[:80]}", kind=Kind.SESSION, item=made, table=row.table)
 
-        yield from brought(self._store.rows(notes, "sessions of contexts"), session, counted=False)
+        yield from convert_rows(self._store.rows(notes, "sessions of contexts"), session, counted=False)
 
     def _memory(self, row: Row) -> Iterator[Record]:
         external_id = row.needed("context_id")
-        rest = rest_of(row, _KNOWN)
+        rest = unmapped_fields(row, _KNOWN)
         data = _data(row, rest)
         content = text_of(row, "context_data", data)
         if not content:
-            raise Unusable("context_data is empty")
+            raise RowRefused("context_data is empty")
         memory = memory_pb2.Memory(
             external_id=external_id,
             type="context",
@@ -111,7 +111,7 @@ class ContextualMemory:
             memory.data.CopyFrom(kept)
         for column, field in (("created_at", memory.create_time), ("expires_at", memory.expire_time)):
             if (moment := row.time(column)) is not None:
-                field.CopyFrom(stamp(moment))
+                field.CopyFrom(to_timestamp(moment))
         if (kept := metadata_of("metadata", rest)) is not None:
             memory.metadata.CopyFrom(kept)
         yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
@@ -132,7 +132,7 @@ class ContextualMemory:
 
     def _is_over(self, row: Row) -> bool:
         try:
-            return moment_of(row.value("expires_at"))[0] <= self._now
+            return parse_time(row.value("expires_at"))[0] <= self._now
         except ValueError:
             # No time: it never ends.
             return False
@@ -150,7 +150,7 @@ def _data(row: Row, rest: dict[str, Any]) -> Any:
     value = row.value("context_data")
     if isinstance(value, str):
         try:
-            parsed(value)
+            parse_json(value)
         except ValueError:
             row.coerced("context_data", "no JSON: the text is the content")
             return row.text("context_data")

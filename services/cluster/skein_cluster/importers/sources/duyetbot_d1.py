@@ -24,17 +24,17 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.importers.records import Kind, Record
-from skein_cluster.importers.sources.assistant_store import brought, metadata_of, one_realm, tags_of
-from skein_cluster.importers.sources.rows import Row, Unusable, iso, parsed, stamp, storable
+from skein_cluster.importers.sources.assistant_store import convert_rows, metadata_of, one_realm, tags_of
+from skein_cluster.importers.sources.rows import Row, RowRefused, format_iso, make_storable, parse_json, to_timestamp
 from skein_cluster.importers.sources.sqlite import Table, open_sqlite, seconds
 from skein_kit.filters.fields import importance_of
-from skein_kit.json_values.number_marks import marked
+from skein_kit.json_values.number_marks import mark_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from skein_cluster.importers.records import Unreadable
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person, Realm
+    from skein_cluster.importers.records import UnreadableRecord
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
     from skein_cluster.importers.sources.sqlite import Database
 
 NAME = "duyetbot-d1"
@@ -101,23 +101,23 @@ class Duyetbot:
         """Return its one realm: its users are people of one tenant."""
         return one_realm("duyetbot")
 
-    def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: whoever has a GitHub account signs in with it."""
         return iter(())
 
-    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read users, sessions, messages by session and time, then items."""
-        yield from brought(self._rows(_USERS, notes), _subject)
+        yield from convert_rows(self._rows(_USERS, notes), _subject)
         has_user = f'EXISTS (SELECT 1 FROM "{_USERS}" WHERE "id" = "{_SESSIONS}"."user_id") AS has_user'  # noqa: S608 - our names.
-        yield from brought(self._rows(_SESSIONS, notes, also=has_user), _session)
+        yield from convert_rows(self._rows(_SESSIONS, notes, also=has_user), _session)
         time = next((name for name in ("timestamp", "created_at") if self._database.has_column(_MESSAGES, name)), "")
         order = f'"session_id", {seconds(time)}, "id"' if time else '"session_id", "id"'
         has_session = f'(SELECT "user_id" FROM "{_SESSIONS}" WHERE "id" = "{_MESSAGES}"."session_id") AS user_id'  # noqa: S608 - our names.
-        yield from brought(self._rows(_MESSAGES, notes, order=order, also=has_session), _message)
+        yield from convert_rows(self._rows(_MESSAGES, notes, order=order, also=has_session), _message)
         for table in _SHORT:
-            yield from brought(self._rows(table, notes, order='"session_id", "key"'), self._item)
+            yield from convert_rows(self._rows(table, notes, order='"session_id", "key"'), self._item)
         for table in _LONG:
-            yield from brought(self._rows(table, notes), _memories(self._losers(table)))
+            yield from convert_rows(self._rows(table, notes), _memories(self._losers(table)))
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
             notes.left(_TOKENS, "sign-in tokens: whoever signs in gets a new one")
@@ -154,14 +154,14 @@ class Duyetbot:
         put = states_pb2.PutItemRequest(session_id=row.needed("session_id"), key=row.needed("key"))
         value = row.value("value")
         try:
-            value = storable(parsed(value) if isinstance(value, str) else value)
+            value = make_storable(parse_json(value) if isinstance(value, str) else value)
             json_format.ParseDict(value, Value())
         except (ValueError, RecursionError, json_format.ParseError):
             value = row.text("value")
             row.coerced("value", "no JSON: kept as a text")
-        put.value.CopyFrom(json_format.ParseDict(marked(value), Value()))
+        put.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
         put.ttl.FromTimedelta(timedelta(seconds=math.floor(min(left, _LONGEST_LIFE).total_seconds())))
-        put.expire_time.CopyFrom(stamp(self._now + min(left, _LONGEST_LIFE)))
+        put.expire_time.CopyFrom(to_timestamp(self._now + min(left, _LONGEST_LIFE)))
         yield Record(where=row.where, kind=Kind.ITEM, item=put, table=row.table)
 
 
@@ -176,7 +176,7 @@ def _subject(row: Row) -> Iterator[Record]:
     subject = subjects_pb2.Subject(subject_id=row.needed("id"), display_name=row.text("github_login", 255))
     profile: dict[str, Any] = {name: row.text(name) for name in ("github_id", "github_login") if row.value(name)}
     if (created := row.time("created_at")) is not None:
-        profile["created_at"] = iso(created)
+        profile["created_at"] = format_iso(created)
     if (kept := metadata_of("profile", profile)) is not None:
         subject.profile.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.SUBJECT, item=subject, table=row.table)
@@ -199,9 +199,9 @@ def _session(row: Row) -> Iterator[Record]:
         row.coerced("state", "an unknown state: active, and kept as metadata.state")
         metadata["state"] = state
     if (created := row.time("created_at")) is not None:
-        session.create_time.CopyFrom(stamp(created))
+        session.create_time.CopyFrom(to_timestamp(created))
     if (updated := row.time("updated_at")) is not None and updated != created:
-        metadata["updated_at"] = iso(updated)
+        metadata["updated_at"] = format_iso(updated)
         row.coerced("updated_at", "kept as metadata.updated_at")
     if (kept := metadata_of("metadata", metadata)) is not None:
         session.metadata.CopyFrom(kept)
@@ -211,7 +211,7 @@ def _session(row: Row) -> Iterator[Record]:
 def _message(row: Row) -> Iterator[Record]:
     session_id = row.needed("session_id")
     if row.value("user_id") is None:
-        raise Unusable(f"session_id names no row of {_SESSIONS}")
+        raise RowRefused(f"session_id names no row of {_SESSIONS}")
     rest: dict[str, Any] = {}
     metadata = {**row.mapping("metadata", rest), **rest}
     role = row.text("role").strip().lower()
@@ -227,7 +227,7 @@ def _message(row: Row) -> Iterator[Record]:
             metadata["role"] = role
     moment = row.time("timestamp") or row.time("created_at")
     if moment is not None:
-        message.create_time.CopyFrom(stamp(moment))
+        message.create_time.CopyFrom(to_timestamp(moment))
     if (kept := metadata_of("metadata", metadata)) is not None:
         message.metadata.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.MESSAGE, item=message, table=row.table)
@@ -243,7 +243,7 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
     metadata = {**row.mapping("metadata", rest), **rest}
     content = row.text("content").strip() or row.text("value").strip()
     if not content:
-        raise Unusable("it says nothing: value is empty")
+        raise RowRefused("it says nothing: value is empty")
     memory = memory_pb2.Memory(
         # A number is no name in a tenant that others may move into.
         external_id=row.text("id") if isinstance(row.value("id"), str) else f"{row.table}/{_identity(row)}",
@@ -263,9 +263,9 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
         memory.importance = importance
     for column, field in (("created_at", memory.create_time), ("expires_at", memory.expire_time)):
         if (moment := row.time(column)) is not None:
-            field.CopyFrom(stamp(moment))
+            field.CopyFrom(to_timestamp(moment))
     if (updated := row.time("updated_at")) is not None:
-        metadata["updated_at"] = iso(updated)
+        metadata["updated_at"] = format_iso(updated)
     if (kept := metadata_of("metadata", metadata)) is not None:
         memory.metadata.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)

@@ -13,10 +13,13 @@ from skein_cluster.importers.sources.base import Realm, SourceInvalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from skein_cluster.importers.records import Record, Unreadable
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person
+    from skein_cluster.importers.records import Record, UnreadableRecord
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person
 
-READERS: Mapping[str, Callable[[Path], Iterator[Record | Unreadable]]] = {"jsonl": read_jsonl, "locomo": read_locomo}
+READERS: Mapping[str, Callable[[Path], Iterator[Record | UnreadableRecord]]] = {
+    "jsonl": read_jsonl,
+    "locomo": read_locomo,
+}
 
 
 class File:
@@ -31,7 +34,7 @@ class File:
         """Return its one realm."""
         return [Realm(key=self.name, name=self._path.name, slug=self.name)]
 
-    def records(self, _realm: Realm, _notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, _realm: Realm, _notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read record by record. Raises SourceInvalid."""
         try:
             yield from READERS[self.name](self._path)
@@ -41,7 +44,7 @@ class File:
             message = f"{self._path} cannot be read ({error.strerror}): check its name and who may read it."
             raise SourceInvalid(message) from None
 
-    def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody."""
         return iter(())
 

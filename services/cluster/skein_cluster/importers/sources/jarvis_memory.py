@@ -19,26 +19,26 @@ from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.importers.records import Kind, Record
 from skein_cluster.importers.sources.assistant_store import (
-    Shape,
-    brought,
+    StoreFormat,
+    convert_rows,
+    json_to_text,
     metadata_of,
     one_realm,
     open_store,
-    rest_of,
-    spelled,
     text_of,
+    unmapped_fields,
 )
-from skein_cluster.importers.sources.rows import Row, Unusable, stamp, storable
+from skein_cluster.importers.sources.rows import Row, RowRefused, make_storable, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skein_cluster.importers.records import Unreadable
-    from skein_cluster.importers.sources.assistant_store import Store
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person, Realm
+    from skein_cluster.importers.records import UnreadableRecord
+    from skein_cluster.importers.sources.assistant_store import AssistantStore
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "jarvis-memory"
-SHAPE = Shape(
+SHAPE = StoreFormat(
     table="users",
     key="user_id",
     fields=("preferences", "entity_knowledge", "interaction_history", "skill_states"),
@@ -57,7 +57,7 @@ class JarvisMemory:
 
     name = NAME
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AssistantStore) -> None:
         """Read an open store."""
         self._store = store
 
@@ -65,23 +65,23 @@ class JarvisMemory:
         """Return its one realm."""
         return one_realm(NAME)
 
-    def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: its users do not sign in."""
         return iter(())
 
-    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read users, the states of their skills, then what is known of them."""
         users = 0
-        for record in brought(self._store.rows(notes), _subject):
+        for record in convert_rows(self._store.rows(notes), _subject):
             users += isinstance(record, Record)
             yield record
 
         def states(row: Row) -> Iterator[Record]:
             return _states(row, is_shared=users > 1)
 
-        yield from brought(self._store.rows(notes, _SKILLS), states, counted=False)
-        yield from brought(self._store.rows(notes, _ENTITIES), _entities, counted=False)
-        yield from brought(self._store.rows(notes, _INTERACTIONS), _interactions, counted=False)
+        yield from convert_rows(self._store.rows(notes, _SKILLS), states, counted=False)
+        yield from convert_rows(self._store.rows(notes, _ENTITIES), _entities, counted=False)
+        yield from convert_rows(self._store.rows(notes, _INTERACTIONS), _interactions, counted=False)
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def open_source(source: str) -> Iterator[JarvisMemory]:
 
 def _subject(row: Row) -> Iterator[Record]:
     user_id = row.needed("user_id")
-    rest = rest_of(row, _KNOWN)
+    rest = unmapped_fields(row, _KNOWN)
     subject = subjects_pb2.Subject(
         subject_id=user_id, display_name=row.text("name", 255) or row.text("display_name", 255)
     )
@@ -124,7 +124,7 @@ def _entities(row: Row) -> Iterator[Record]:
     for name, value in _named(row, _ENTITIES):
         user_id = row.text("user_id")
         entry = _entry(row, f"{user_id}/{name}")
-        known = spelled(value)
+        known = json_to_text(value)
         memory = memory_pb2.Memory(
             external_id=f"{user_id}/entity/{name}",
             type="entity",
@@ -168,15 +168,15 @@ def _named(row: Row, column: str) -> Iterator[tuple[str, Any]]:
     rest: dict[str, Any] = {}
     value = row.document(column, rest)
     if rest:
-        raise Unusable(f"{column} is no JSON")
+        raise RowRefused(f"{column} is no JSON")
     if isinstance(value, list):
         for place, inner in enumerate(value, 1):
             name = next((inner[key] for key in _NAMES if isinstance(inner, dict) and inner.get(key)), None)
-            yield storable(str(name)) if name is not None else f"#{place}", inner
+            yield make_storable(str(name)) if name is not None else f"#{place}", inner
     elif isinstance(value, dict):
         yield from value.items()
     elif value is not None:
-        raise Unusable(f"{column} is neither an object nor a list")
+        raise RowRefused(f"{column} is neither an object nor a list")
 
 
 def _entry(row: Row, key: str) -> Row:
@@ -190,4 +190,4 @@ def _time(entry: Row, values: dict[str, Any], memory: memory_pb2.Memory) -> None
     column = next((name for name in _TIMES if values.get(name) is not None), "")
     moment = Row(entry.table, entry.key, values, entry.notes).time(column) if column else None
     if moment is not None:
-        memory.create_time.CopyFrom(stamp(moment))
+        memory.create_time.CopyFrom(to_timestamp(moment))

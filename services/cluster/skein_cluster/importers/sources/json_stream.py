@@ -27,13 +27,13 @@ def entries(source: str, inside: Collection[str], fields: Collection[str]) -> It
     """
     try:
         with Path(source).open("r", encoding="utf-8-sig", errors="surrogateescape") as file:
-            yield from _entries(_Document(file, source), inside, fields)
+            yield from _entries(_JsonStream(file, source), inside, fields)
     except OSError as error:
         message = f"{source} cannot be read ({error.strerror}): check its name and who may read it."
         raise SourceInvalid(message) from None
 
 
-def _entries(document: _Document, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _entries(document: _JsonStream, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
     first = document.peek()
     if first == "[":
         yield from (("", value) for value in document.elements())
@@ -53,7 +53,7 @@ def _entries(document: _Document, inside: Collection[str], fields: Collection[st
     document.end()
 
 
-def _member(document: _Document, name: str, inside: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _member(document: _JsonStream, name: str, inside: Collection[str]) -> Iterator[tuple[str, Any]]:
     following = document.peek()
     if name in inside and following == "[":
         yield from (("", value) for value in document.elements())
@@ -68,7 +68,7 @@ def _integer(text: str) -> int | str:
     return int(text) if len(text) <= MAX_NUMBER_CHARACTERS else text
 
 
-class _Document:
+class _JsonStream:
     """A file of which the next characters are at hand."""
 
     def __init__(self, file: TextIO, path: str) -> None:

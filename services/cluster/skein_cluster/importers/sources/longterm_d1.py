@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster.importers.records import Kind, Record
-from skein_cluster.importers.sources.assistant_store import brought, metadata_of, vector_of
+from skein_cluster.importers.sources.assistant_store import convert_rows, metadata_of, vector_of
 from skein_cluster.importers.sources.base import Realm, SourceInvalid
-from skein_cluster.importers.sources.rows import Row, stamp
+from skein_cluster.importers.sources.rows import Row, to_timestamp
 from skein_cluster.importers.sources.slugs import slug_of
 from skein_cluster.importers.sources.sqlite import Table, open_sqlite
 from skein_kit.json_values import exact
@@ -25,8 +25,8 @@ from skein_kit.json_values import exact
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skein_cluster.importers.records import Unreadable
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person
+    from skein_cluster.importers.records import UnreadableRecord
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person
     from skein_cluster.importers.sources.sqlite import Database
 
 NAME = "longterm-d1"
@@ -49,7 +49,7 @@ class LongTerm:
 
     name = NAME
 
-    def __init__(self, database: Database, vectors: Vectors | None) -> None:
+    def __init__(self, database: Database, vectors: VectorDump | None) -> None:
         """Read the database's rows; without `vectors` they are made anew."""
         self._database = database
         self._vectors = vectors
@@ -61,20 +61,22 @@ class LongTerm:
         keys = [str(key) for (key,) in found if _names_a_realm(key)]
         return [Realm(key=key, name=key, slug=slug_of(key, key)) for key in keys]
 
-    def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: it has no accounts."""
         return iter(())
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read a tenant's memories, then their vectors."""
         self._note_strays(notes)
-        yield from brought(self._rows(realm, notes, _TABLE), _memory)
+        yield from convert_rows(self._rows(realm, notes, _TABLE), _memory)
         if self._vectors is None:
             for row in self._rows(realm, notes, _TABLE):
                 if row.value("embedding_model"):
                     row.coerced("embedding", "made anew: --vectors names no dump of them")
         if (vectors := self._vectors) is not None:
-            yield from brought(self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False)
+            yield from convert_rows(
+                self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False
+            )
             for reason in vectors.left(self._database):
                 notes.read(_VECTORS)
                 notes.left(_VECTORS, reason)
@@ -95,7 +97,7 @@ class LongTerm:
             yield Row(table, str(values["id"] or f"#{values['rowid']}")[:80], values, notes)
 
 
-class Vectors:
+class VectorDump:
     """A dump of vectors, by id. Only where each line begins is kept, in a file that goes with the import."""
 
     def __init__(self, path: Path, folder: str) -> None:
@@ -167,7 +169,7 @@ def open_source(source: str, vectors: str = "") -> Iterator[LongTerm]:
             return
         with tempfile.TemporaryDirectory(prefix="skein-import-") as folder:
             try:
-                dump = Vectors(Path(vectors), folder)
+                dump = VectorDump(Path(vectors), folder)
             except OSError as error:
                 message = f"{vectors} cannot be read ({error.strerror}): check its name and who may read it."
                 raise SourceInvalid(message) from None
@@ -188,13 +190,13 @@ def _memory(row: Row) -> Iterator[Record]:
         external_id=row.needed("id"), content=row.needed("content"), agent_id=row.text("agent_id", 255)
     )
     if (created := row.time("created_at")) is not None:
-        memory.create_time.CopyFrom(stamp(created))
+        memory.create_time.CopyFrom(to_timestamp(created))
     if (kept := metadata_of("metadata", metadata)) is not None:
         memory.metadata.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 
-def _embedding(row: Row, vectors: Vectors) -> Iterator[Record]:
+def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
     found = vectors.of(row.value("id"))
     if found is None:
         if row.value("embedding_model"):

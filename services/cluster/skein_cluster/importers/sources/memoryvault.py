@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.importers.records import Kind, Record, Unreadable
-from skein_cluster.importers.sources.rows import Row, Unusable, iso, stamp, struct, timed
+from skein_cluster.importers.records import Kind, Record, UnreadableRecord
+from skein_cluster.importers.sources.rows import Row, RowRefused, format_iso, set_times, struct, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +74,7 @@ _SAME_EVENTS = frozenset(
 )  # fmt: skip
 
 
-class Brain:
+class BrainRows:
     """One brain's rows as records."""
 
     def __init__(self, notes: Notes, keys: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class Brain:
             "memory_watches": self._watch,
         }
 
-    def records(self, table: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Record | Unreadable]:
+    def records(self, table: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Record | UnreadableRecord]:
         """Read rows of a table; one that cannot be read does not end it."""
         for number, values in enumerate(rows, 1):
             self._notes.read(table)
@@ -105,17 +105,17 @@ class Brain:
             )
             try:
                 found = self._readers[table](row)
-            except (Unusable, ValueError) as error:
-                yield Unreadable(where=row.where, reason=str(error), table=table)
+            except (RowRefused, ValueError) as error:
+                yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
             if found is not None:
-                yield Record(where=row.where, kind=found[0], item=timed(row, *found), table=table)
+                yield Record(where=row.where, kind=found[0], item=set_times(row, *found), table=table)
 
     def _memory(self, row: Row) -> tuple[Kind, Message]:
         rest: dict[str, Any] = {}
         created, updated, archived = row.time("created_at"), row.time("updated_at"), row.time("archived_at")
         if updated is not None and updated != created:
-            rest["updated_at"] = iso(updated)
+            rest["updated_at"] = format_iso(updated)
         memory = memory_pb2.Memory(
             external_id=row.needed("id"),
             type=row.name("type", "note"),
@@ -134,7 +134,7 @@ class Brain:
             row.coerced("key", "a newer fact has the key: kept as metadata.memoryvault.key")
         for value, field in ((created, memory.create_time), (archived, memory.archive_time)):
             if value is not None:
-                field.CopyFrom(stamp(value))
+                field.CopyFrom(to_timestamp(value))
         if rest:
             memory.metadata.CopyFrom(struct({"memoryvault": rest}))
         return Kind.MEMORY, memory
@@ -148,7 +148,7 @@ class Brain:
             label=row.text("label", 1000),
         )
         if (created := row.time("created_at")) is not None:
-            link.metadata.CopyFrom(struct({"memoryvault": {"created_at": iso(created)}}))
+            link.metadata.CopyFrom(struct({"memoryvault": {"created_at": format_iso(created)}}))
         return Kind.LINK, link
 
     def _trust(self, row: Row) -> tuple[Kind, Message]:
@@ -169,7 +169,7 @@ class Brain:
         _ends(row, "a_id", "b_id")
         named = row.text("status").strip().lower()
         if named not in _STATUSES:
-            raise Unusable(f"status is none of {', '.join(_STATUSES)}")
+            raise RowRefused(f"status is none of {', '.join(_STATUSES)}")
         a, b, canonical, status = row.needed("a_id"), row.needed("b_id"), row.text("canonical_id"), _STATUSES[named]
         if canonical and canonical not in {a, b}:
             row.coerced("canonical_id", "neither of the two: left out")
@@ -192,7 +192,7 @@ class Brain:
         rest: dict[str, Any] = {}
         said = row.mapping("policy_json", rest)
         if rest:
-            raise Unusable("policy_json is no JSON object")
+            raise RowRefused("policy_json is no JSON object")
         request = subjects_pb2.UpdatePolicyRequest()
         for name, value in said.items():
             if name == "private_mode":
@@ -223,7 +223,7 @@ class Brain:
     def _watch(self, row: Row) -> tuple[Kind, Message]:
         url = row.text("webhook_url").strip()
         if not url:
-            raise Unusable("has no webhook_url; read the changes with WatchChanges instead")
+            raise RowRefused("has no webhook_url; read the changes with WatchChanges instead")
         name = row.text("name", 200).strip() or row.needed("id")
         if name in self._watches:
             name = f"{name} {row.needed('id')}"[:255]
@@ -238,7 +238,7 @@ def _ends(row: Row, *columns: str) -> None:
     """Refuse a row that names a memory which its brain does not have."""
     for column in columns:
         if row.value(f"{column}_known") == 0:
-            raise Unusable(f"{column} names no memory of its brain")
+            raise RowRefused(f"{column} names no memory of its brain")
 
 
 def _events(row: Row) -> list[str]:
@@ -255,7 +255,7 @@ def _events(row: Row) -> list[str]:
         row.coerced("event_types", "by the names of here; what never happens here was left out")
     kept = list(dict.fromkeys(name for name in found if name))
     if not kept:
-        raise Unusable("event_types names nothing that happens here")
+        raise RowRefused("event_types names nothing that happens here")
     return kept
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skein_cluster.importers.records import Unreadable
-from skein_cluster.importers.sources.base import Client, Membership, Person, Realm
-from skein_cluster.importers.sources.memoryvault import LEGACY_BRAIN, Brain
+from skein_cluster.importers.records import UnreadableRecord
+from skein_cluster.importers.sources.base import Membership, OAuthClient, Person, Realm
+from skein_cluster.importers.sources.memoryvault import LEGACY_BRAIN, BrainRows
 from skein_cluster.importers.sources.memoryvault import TABLES as BRAIN_TABLES
 from skein_cluster.importers.sources.passwords import password_hash_of, sha256_of
-from skein_cluster.importers.sources.rows import Row, Unusable, moment_of
+from skein_cluster.importers.sources.rows import Row, RowRefused, parse_time
 from skein_cluster.importers.sources.slugs import slug_of
 from skein_cluster.importers.sources.sqlite import Table, open_sqlite
 
@@ -130,9 +130,9 @@ class MemoryVault:
             del realms[LEGACY_BRAIN]
         return [realms[key] for key in sorted(realms)]
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read a brain's memories, links, trust, aliases, conflicts, policy and watches."""
-        brain = Brain(notes, self._keys(realm.key))
+        brain = BrainRows(notes, self._keys(realm.key))
         for table in BRAIN_TABLES:
             if not self._database.has(table):
                 continue
@@ -146,7 +146,7 @@ class MemoryVault:
                 if count := self._database.ask(statement, (realm.key,)).fetchone()[0]:
                     notes.leavings[table, why] += count
 
-    def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read accounts, OAuth clients and who belongs to which brain."""
         emails: dict[str, str] = {}
         for row in self._rows("users", ("id",), notes):
@@ -158,8 +158,8 @@ class MemoryVault:
         for row in self._rows("oauth_clients", ("client_id",), notes):
             try:
                 yield _client(row)
-            except (Unusable, ValueError) as error:
-                yield Unreadable(where=row.where, reason=str(error), table=row.table)
+            except (RowRefused, ValueError) as error:
+                yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         yield from self._memberships(notes, emails)
         for table, why in _LEFT.items():
             if (
@@ -168,7 +168,7 @@ class MemoryVault:
             ):
                 notes.leavings[table, why] += count
 
-    def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | Unreadable]:
+    def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | UnreadableRecord]:
         brains: dict[str, Any] = {realm.key: None for realm in self.tenants()}
         brains |= {str(row["id"]): row["owner_user_id"] for row in self._database.rows("brains")}
         seen: set[tuple[str, str]] = set()
@@ -179,7 +179,7 @@ class MemoryVault:
                 continue
             if brain not in brains or user not in emails:
                 why = f"{'brain_id' if brain not in brains else 'user_id'} names nobody that is there"
-                yield Unreadable(where=row.where, reason=why, table=row.table)
+                yield UnreadableRecord(where=row.where, reason=why, table=row.table)
                 continue
             role = row.text("role").strip().lower() or "member"
             if role not in _ROLES:
@@ -268,7 +268,7 @@ def open_source(source: str) -> Iterator[MemoryVault]:
 
 def _seconds(row: Mapping[str, Any]) -> float:
     try:
-        return moment_of(row["updated_at"] if row["updated_at"] is not None else row["created_at"])[0].timestamp()
+        return parse_time(row["updated_at"] if row["updated_at"] is not None else row["created_at"])[0].timestamp()
     except ValueError:
         return 0.0
 
@@ -288,18 +288,18 @@ def _person(row: Row, email: str) -> Person:
     )
 
 
-def _client(row: Row) -> Client:
+def _client(row: Row) -> OAuthClient:
     rest: dict[str, Any] = {}
     lists = {name: row.sequence(name, rest) for name in ("redirect_uris", "grant_types", "response_types")}
     for name, found in lists.items():
         if f"{name}_text" in rest or not all(isinstance(text, str) for text in found):
-            raise Unusable(f"{name} is no JSON array of texts")
+            raise RowRefused(f"{name} is no JSON array of texts")
     method = row.text("token_endpoint_auth_method").strip() or "none"
     secret_hash = "" if method == "none" else sha256_of(row.text("client_secret_hash"))
     if method != "none" and not secret_hash:
-        raise Unusable("client_secret_hash is no SHA-256: the application needs a new secret, so register it anew")
+        raise RowRefused("client_secret_hash is no SHA-256: the application needs a new secret, so register it anew")
     expires = row.value("client_secret_expires_at")
-    return Client(
+    return OAuthClient(
         where=row.where,
         client_id=row.needed("client_id"),
         name=row.text("client_name", 255),

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skein_cluster.importers.records import Unreadable
+from skein_cluster.importers.records import UnreadableRecord
 from skein_cluster.importers.sources.base import Realm, SourceInvalid
-from skein_cluster.importers.sources.memoryvault import TABLES, Brain
-from skein_cluster.importers.sources.rows import moment_of
+from skein_cluster.importers.sources.memoryvault import TABLES, BrainRows
+from skein_cluster.importers.sources.rows import parse_time
 from skein_cluster.importers.sources.slugs import slug_of
 from skein_kit.json_values import exact
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skein_cluster.importers.records import Record
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person
 
 NAME = "memoryvault-json"
 FORMAT = "memoryvault_export_v1"
@@ -58,22 +58,22 @@ class Export:
         name = str(self._brain.get("name") or "MemoryVault")
         return [Realm(key=key, name=name, slug=slug_of(name, key, str(self._brain.get("slug") or "")))]
 
-    def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: an export has no accounts."""
         del notes
         return iter(())
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read its lists."""
         del realm
         memories = self._rows("memories")
         ids = {str(row["id"]) for row in memories if isinstance(row, dict) and row.get("id")}
-        brain = Brain(notes, _keys(memories))
+        brain = BrainRows(notes, _keys(memories))
         for table in TABLES:
             for number, row in enumerate(self._rows(table), 1):
                 if not isinstance(row, dict):
                     notes.read(table)
-                    yield Unreadable(where=f"{table} {number}", reason="is no JSON object", table=table)
+                    yield UnreadableRecord(where=f"{table} {number}", reason="is no JSON object", table=table)
                     continue
                 known = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
                 yield from brain.records(table, [{**row, **known}])
@@ -125,7 +125,7 @@ def _keys(memories: list[Any]) -> dict[str, str]:
     for row in memories:
         if isinstance(row, dict) and row.get("type") == "fact" and row.get("key"):
             try:
-                at = moment_of(row.get("updated_at") or row.get("created_at"))[0].timestamp()
+                at = parse_time(row.get("updated_at") or row.get("created_at"))[0].timestamp()
             except ValueError:
                 at = 0.0
             said = (row.get("archived_at") is None, at, str(row.get("id")))

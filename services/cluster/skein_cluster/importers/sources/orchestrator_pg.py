@@ -15,10 +15,10 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.importers.records import Kind, Record, Unreadable
+from skein_cluster.importers.records import Kind, Record, UnreadableRecord
 from skein_cluster.importers.sources.base import Realm
 from skein_cluster.importers.sources.postgres import Table, open_database
-from skein_cluster.importers.sources.rows import Row, Unusable, iso, stamp, struct, timed
+from skein_cluster.importers.sources.rows import Row, RowRefused, format_iso, set_times, struct, to_timestamp
 from skein_kit.filters.fields import importance_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person
     from skein_cluster.importers.sources.postgres import Database
 
 NAME = "orchestrator-pg"
@@ -92,12 +92,12 @@ class Orchestrator:
         """Return the one realm: nothing is kept apart there."""
         return [Realm(key="orchestrator", name="Memory Orchestrator", slug="orchestrator")]
 
-    def people(self, notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: there are no accounts."""
         del notes
         return iter(())
 
-    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read profiles, sessions, agent states, entries, their vectors and relationships."""
         del realm
         yield from self._table("user_profiles", "user_id", notes, self._subject)
@@ -122,7 +122,7 @@ class Orchestrator:
         notes: Notes,
         read: Callable[[Row], tuple[Kind, Message] | None],
         also: Mapping[str, str] | None = None,
-    ) -> Iterator[Record | Unreadable]:
+    ) -> Iterator[Record | UnreadableRecord]:
         """Read a table row by row; a row that cannot be read does not end it."""
         for values in self._database.rows(table, also=also):
             notes.read(table)
@@ -130,11 +130,11 @@ class Orchestrator:
             row = Row(table, str(values[key]), values, notes, f"{kept}.orchestrator")
             try:
                 found = read(row)
-            except (Unusable, ValueError) as error:
-                yield Unreadable(where=row.where, reason=str(error), table=table)
+            except (RowRefused, ValueError) as error:
+                yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
             if found is not None:
-                yield Record(where=row.where, kind=found[0], item=timed(row, *found), table=table)
+                yield Record(where=row.where, kind=found[0], item=set_times(row, *found), table=table)
 
     def _subject(self, row: Row) -> tuple[Kind, Message]:
         rest = _times(row)
@@ -163,9 +163,9 @@ class Orchestrator:
             summary=row.text("summary", _MOST_SUMMARY),
         )
         if (created := row.time("created_at")) is not None:
-            session.create_time.CopyFrom(stamp(created))
+            session.create_time.CopyFrom(to_timestamp(created))
         if (ended := row.time("ended_at")) is not None:
-            session.end_time.CopyFrom(stamp(ended))
+            session.end_time.CopyFrom(to_timestamp(ended))
         if row.flag("is_archived", default=False):
             session.state = session_pb2.SESSION_STATE_ARCHIVED
         elif row.value("ended_at") is not None:
@@ -174,9 +174,9 @@ class Orchestrator:
             session.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
         return Kind.SESSION, session
 
-    def _states(self, notes: Notes) -> Iterator[Record | Unreadable]:
+    def _states(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read states; of several in no session, which the table lets be, the newest counts."""
-        last: Record | Unreadable | None = None
+        last: Record | UnreadableRecord | None = None
         for found in self._table("agent_states", "agent_id", notes, self._state):
             if isinstance(last, Record) and isinstance(found, Record) and last.name == found.name:
                 notes.left("agent_states", "an older state of the same agent and session")
@@ -197,10 +197,10 @@ class Orchestrator:
             agent_id=row.needed("agent_id"), session_id=row.text("session_id"), state_data=struct({**data, **rest})
         )
         if expires is not None:
-            state.expire_time.CopyFrom(stamp(expires))
+            state.expire_time.CopyFrom(to_timestamp(expires))
         return Kind.AGENT_STATE, state
 
-    def _entries(self, notes: Notes) -> Iterator[Record | Unreadable]:
+    def _entries(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         also = {"session_known": "EXISTS (SELECT FROM sessions WHERE sessions.session_id = memory_entries.session_id)"}
         if self._database.has("memory_tags"):
             also["tags"] = (
@@ -218,7 +218,7 @@ class Orchestrator:
         content = _content(row, rest)
         text = content.get("text")
         if not (isinstance(text, str) and text.strip()) and not content.keys() - _ABOUT:
-            raise Unusable("content holds no text and nothing else")
+            raise RowRefused("content holds no text and nothing else")
         about = content.get("metadata")
         source_agent = row.text("source_agent", 255) or content.get("source_agent")
         memory = memory_pb2.Memory(
@@ -241,9 +241,9 @@ class Orchestrator:
                 rest["session_id"] = row.text("session_id")
                 row.coerced("session_id", "no such session: kept as metadata.orchestrator.session_id")
         if (created := row.time("created_at")) is not None:
-            memory.create_time.CopyFrom(stamp(created))
+            memory.create_time.CopyFrom(to_timestamp(created))
         if expires is not None:
-            memory.expire_time.CopyFrom(stamp(expires))
+            memory.expire_time.CopyFrom(to_timestamp(expires))
         if isinstance(about, dict) or rest:
             memory.metadata.CopyFrom(struct({**(about if isinstance(about, dict) else {}), **_own(rest)}))
         return Kind.MEMORY, memory
@@ -255,7 +255,7 @@ class Orchestrator:
         try:
             values = [float(number) for number in row.text("embedding").strip("[]{}() ").split(",")]
         except ValueError:
-            raise Unusable("embedding is no list of numbers") from None
+            raise RowRefused("embedding is no list of numbers") from None
         return Kind.EMBEDDING, recall_pb2.PutEmbeddingRequest(
             external_id=row.needed("memory_id"),
             model=row.needed("embedding_model"),
@@ -328,7 +328,7 @@ def _times(row: Row, *columns: str, unless_as: str = "") -> dict[str, Any]:
         if row.value(column) is None or (unless_as and row.value(column) == row.value(unless_as)):
             continue
         if (found := row.time(column)) is not None:
-            rest[column] = iso(found)
+            rest[column] = format_iso(found)
     return rest
 
 

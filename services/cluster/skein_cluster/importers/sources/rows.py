@@ -21,7 +21,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein_cluster.importers.records import Kind
 from skein_kit.json_values import exact
-from skein_kit.json_values.number_marks import marked
+from skein_kit.json_values.number_marks import mark_numbers
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -42,11 +42,11 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d+)?")
 
 
-class Unusable(Exception):
+class RowRefused(Exception):
     """A row cannot come along; the message says why, in words that follow its place."""
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Read JSON as the standard has it. Raises ValueError."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=exact.ExactFloat.read)
@@ -56,7 +56,7 @@ def parsed(text: str) -> Any:
         raise ValueError(exact.NO_NUMBER) from None
 
 
-def storable(value: Any, depth: int = 0) -> Any:
+def make_storable(value: Any, depth: int = 0) -> Any:
     """Return JSON as the cluster keeps it: no NUL, no half characters, numbers beyond a double and NaN as text.
 
     Raises ValueError for what is nested more deeply than messages may be.
@@ -66,9 +66,9 @@ def storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
     if isinstance(value, dict):
-        return {storable(str(name)): storable(inner, depth + 1) for name, inner in value.items()}
+        return {make_storable(str(name)): make_storable(inner, depth + 1) for name, inner in value.items()}
     if isinstance(value, list):
-        return [storable(inner, depth + 1) for inner in value]
+        return [make_storable(inner, depth + 1) for inner in value]
     if isinstance(value, bool):
         return value
     return value if not isinstance(value, int | float) or _is_kept(value) else str(value)
@@ -76,8 +76,8 @@ def storable(value: Any, depth: int = 0) -> Any:
 
 def _is_kept(number: float) -> bool:
     try:
-        exact.check_numbers(exact.exactly(number))
-    except exact.JsonInvalid:
+        exact.check_numbers(exact.to_decimals(number))
+    except exact.InvalidJson:
         return False
     return True
 
@@ -85,7 +85,7 @@ def _is_kept(number: float) -> bool:
 def struct(values: Mapping[str, Any]) -> Struct:
     """Return a JSON object as a message, marked where no double has its numbers. Raises ValueError."""
     try:
-        return json_format.ParseDict(marked(dict(values)), Struct())
+        return json_format.ParseDict(mark_numbers(dict(values)), Struct())
     except (json_format.ParseError, OverflowError, RecursionError, UnicodeError) as error:
         raise ValueError("is too deep or no text") from error
 
@@ -93,12 +93,12 @@ def struct(values: Mapping[str, Any]) -> Struct:
 def list_value(values: Iterable[Any]) -> ListValue:
     """Return a JSON array as a message. Raises ValueError for what no message holds."""
     try:
-        return json_format.ParseDict(marked(list(values)), ListValue())
+        return json_format.ParseDict(mark_numbers(list(values)), ListValue())
     except (json_format.ParseError, OverflowError, RecursionError, UnicodeError) as error:
         raise ValueError("is too deep or no text") from error
 
 
-def moment_of(value: object) -> tuple[datetime, str]:
+def parse_time(value: object) -> tuple[datetime, str]:
     """Return a time and how it was read, "" for as it is. Raises ValueError."""
     try:
         found, how = _moment(value)
@@ -142,14 +142,14 @@ def _of_number(seconds: float) -> tuple[datetime, str]:
     return _FIRST + timedelta(microseconds=round(seconds * 1_000_000)), unit
 
 
-def stamp(value: datetime) -> Timestamp:
+def to_timestamp(value: datetime) -> Timestamp:
     """Return a time as a message."""
     result = Timestamp()
     result.FromDatetime(value)
     return result
 
 
-def iso(value: datetime) -> str:
+def format_iso(value: datetime) -> str:
     """Return a time as metadata keeps it."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
@@ -204,7 +204,7 @@ class Row:
         """Return a text that says something. Raises Unusable."""
         text = self.text(column)
         if not text.strip():
-            raise Unusable(f"{column} is empty")
+            raise RowRefused(f"{column} is empty")
         return text
 
     def time(self, column: str) -> datetime | None:
@@ -213,7 +213,7 @@ class Row:
         if value is None or value == "":
             return None
         try:
-            found, how = moment_of(value)
+            found, how = parse_time(value)
         except ValueError as error:
             self.coerced(column, f"{error}: left out")
             return None
@@ -264,12 +264,12 @@ class Row:
         if not is_read and not text.strip():
             return None
         try:
-            found = value if is_read else parsed(text)
-            kept = storable(found)
+            found = value if is_read else parse_json(text)
+            kept = make_storable(found)
             list_value([kept])
         except (ValueError, RecursionError):
             self.coerced(column, f"no JSON: kept as {self.kept}.{column}_text")
-            rest[f"{column}_text"] = text or storable(repr(value))
+            rest[f"{column}_text"] = text or make_storable(repr(value))
             return None
         if kept != found:
             self.coerced(column, "what JSON does not hold here was written as text or taken out")
@@ -302,7 +302,7 @@ class Row:
             values = text.split(",")
             if text.lstrip().startswith("["):
                 try:
-                    found = parsed(text)
+                    found = parse_json(text)
                     values = found if isinstance(found, list) else values
                     self.coerced(column, "a JSON array of tags")
                 except ValueError:
@@ -343,7 +343,7 @@ def _refuse(constant: str) -> NoReturn:
 _TIMED = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
 
 
-def timed(row: Row, kind: Kind, item: Message) -> Message:
+def set_times(row: Row, kind: Kind, item: Message) -> Message:
     """Give a record the times of its row: created_at, unless the reader has done it, and updated_at."""
     if kind is Kind.WATCH:
         # It watches from its import on.
@@ -356,5 +356,5 @@ def timed(row: Row, kind: Kind, item: Message) -> Message:
             continue
         # A time that cannot be read is noted where the row's reader reads it.
         with suppress(ValueError):
-            getattr(item, name).CopyFrom(stamp(moment_of(value)[0]))
+            getattr(item, name).CopyFrom(to_timestamp(parse_time(value)[0]))
     return item

@@ -18,26 +18,26 @@ from typing import TYPE_CHECKING, Any
 from skein.session.v1 import session_pb2
 from skein_cluster.importers.records import Kind, Record
 from skein_cluster.importers.sources.assistant_store import (
-    Shape,
-    brought,
+    StoreFormat,
+    convert_rows,
     metadata_of,
     one_realm,
     open_store,
-    rest_of,
     text_of,
+    unmapped_fields,
 )
-from skein_cluster.importers.sources.rows import Row, iso, stamp, storable
+from skein_cluster.importers.sources.rows import Row, format_iso, make_storable, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from skein_cluster.importers.records import Unreadable
-    from skein_cluster.importers.sources.assistant_store import Store
-    from skein_cluster.importers.sources.base import Client, Membership, Notes, Person, Realm
+    from skein_cluster.importers.records import UnreadableRecord
+    from skein_cluster.importers.sources.assistant_store import AssistantStore
+    from skein_cluster.importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "session-memory-agent"
-SHAPE = Shape(
+SHAPE = StoreFormat(
     table="sessions",
     key="session_id",
     fields=("conversation_history", "session_data", "session_summary"),
@@ -70,7 +70,7 @@ class SessionMemoryAgent:
 
     name = NAME
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AssistantStore) -> None:
         """Read an open store."""
         self._store = store
 
@@ -78,14 +78,14 @@ class SessionMemoryAgent:
         """Return its one realm."""
         return one_realm(NAME)
 
-    def people(self, _notes: Notes) -> Iterator[Person | Client | Membership | Unreadable]:
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nobody: it has no accounts."""
         return iter(())
 
-    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | Unreadable]:
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read sessions, then all that was said in them."""
-        yield from brought(self._store.rows(notes), _session)
-        yield from brought(self._store.rows(notes, _TURNS), _messages, counted=False)
+        yield from convert_rows(self._store.rows(notes), _session)
+        yield from convert_rows(self._store.rows(notes, _TURNS), _messages, counted=False)
 
 
 @contextmanager
@@ -104,12 +104,12 @@ def _session(row: Row) -> Iterator[Record]:
         subject_id=row.text("user_id", 255),
     )
     if (created := row.time("created_at")) is not None:
-        session.create_time.CopyFrom(stamp(created))
-    rest = rest_of(row, _KNOWN)
+        session.create_time.CopyFrom(to_timestamp(created))
+    rest = unmapped_fields(row, _KNOWN)
     metadata = {**row.mapping("session_data", rest), **rest}
     if (last := row.time("last_interaction")) is not None:
-        session.update_time.CopyFrom(stamp(last))
-        metadata["last_interaction"] = iso(last)
+        session.update_time.CopyFrom(to_timestamp(last))
+        metadata["last_interaction"] = format_iso(last)
         row.coerced("last_interaction", "also kept as metadata.last_interaction")
     if (kept := metadata_of("session_data", metadata)) is not None:
         session.metadata.CopyFrom(kept)
@@ -165,7 +165,7 @@ def _message(
         content=content,
     )
     if speaker.lower() not in _ROLES:
-        message.name = storable(speaker)[:255]
+        message.name = make_storable(speaker)[:255]
         turn.coerced("role", "an unknown speaker: a user by that name" if speaker else "no speaker: a user")
     column = next((name for name in _TIMES if entry.get(name) is not None), "")
     moment = turn.time(column) if column else None
@@ -173,7 +173,7 @@ def _message(
         turn.coerced("timestamp", "none: the time of what came before")
     moment = moment or before
     if moment is not None:
-        message.create_time.CopyFrom(stamp(moment))
+        message.create_time.CopyFrom(to_timestamp(moment))
     rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_SAID, column}}
     if (kept := metadata_of(_TURNS, rest)) is not None:
         message.metadata.CopyFrom(kept)

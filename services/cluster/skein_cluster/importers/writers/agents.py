@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from skein.memory.v1 import blocks_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_client.errors import NotFound
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.importers.records import Kind
-from skein_cluster.importers.writers.base import Shared, Writer
+from skein_cluster.importers.writers.base import Writer, WriterContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class ToolAttachments(Writer):
     kind = Kind.TOOL_ATTACHMENT
     looks_first = True
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Know of no agent yet."""
         super().__init__(shared)
         self._tools: dict[str, set[str]] = {}
@@ -69,7 +69,7 @@ class ToolAttachments(Writer):
         if item.agent_id not in self._tools:
             request = subjects_pb2.ListToolsRequest(agent_id=item.agent_id, page_size=_PAGE)
             self._tools[item.agent_id] = {
-                tool.tool_id async for tool in items(self._api.tenancy.ListTools, request, "tools")
+                tool.tool_id async for tool in iterate_pages(self._api.tenancy.ListTools, request, "tools")
             }
         if item.tool_id not in self._tools[item.agent_id]:
             raise NotFound("The agent has no such tool.")
@@ -102,7 +102,7 @@ class BlockAttachments(Writer):
     kind = Kind.BLOCK_ATTACHMENT
     looks_first = True
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Know of no block yet."""
         super().__init__(shared)
         self._agents: dict[str, set[str]] = {}
@@ -112,7 +112,7 @@ class BlockAttachments(Writer):
         if item.block_id not in self._agents:
             request = blocks_pb2.ListBlockAgentsRequest(block_id=item.block_id, page_size=_PAGE)
             self._agents[item.block_id] = {
-                agent.agent_id async for agent in items(self._api.blocks.ListBlockAgents, request, "agents")
+                agent.agent_id async for agent in iterate_pages(self._api.blocks.ListBlockAgents, request, "agents")
             }
         if item.agent_id not in self._agents[item.block_id]:
             raise NotFound("The agent has no such block.")

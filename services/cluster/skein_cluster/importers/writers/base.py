@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
     from skein_cluster.importers.records import Kind, Record
     from skein_cluster.importers.report import Report
 
 # Calls of one import that are under way at once.
-AT_ONCE = 8
+MAX_CONCURRENT_CALLS = 8
 _TIMES_OF_NOW = "update_time and others are those of the import: the key lacks tenant.write"
 _EXPIRED = "expired: the key lacks tenant.write to keep times"
 _EXPIRED_END = "a memory at its end has expired"
 # Sessions that the writers remember to have made; what is forgotten is looked up.
-_REMEMBERED = 200_000
+_MAX_REMEMBERED = 200_000
 
 
-class Shared:
+class WriterContext:
     """What the writers of one import share."""
 
-    def __init__(self, api: Api, report: Report, operator: Api | None = None) -> None:
+    def __init__(self, api: ClusterClient, report: Report, operator: ClusterClient | None = None) -> None:
         """Write through `api` and count in `report`; `operator` may do what a tenant may not."""
         self.api = api
         self.operator = operator
@@ -47,19 +47,19 @@ class Shared:
 
     def made_session(self, session_id: str) -> None:
         """Remember a session that was just made."""
-        if len(self.empty_sessions) < _REMEMBERED:
+        if len(self.empty_sessions) < _MAX_REMEMBERED:
             self.empty_sessions.add(session_id)
 
     def made_memory(self, external_id: str) -> None:
         """Remember a memory that was just made."""
         self._memories.add(external_id)
         self._oldest.append(external_id)
-        if len(self._oldest) > _REMEMBERED:
+        if len(self._oldest) > _MAX_REMEMBERED:
             self._memories.discard(self._oldest.popleft())
 
     def expired_memory(self, external_id: str) -> None:
         """Remember a memory that has expired."""
-        if len(self._expired) < _REMEMBERED:
+        if len(self._expired) < _MAX_REMEMBERED:
             self._expired.add(external_id)
 
     def has_expired(self, external_id: str) -> bool:
@@ -92,7 +92,7 @@ class Writer:
     # No RPC reads back what was written.
     is_comparable: ClassVar[bool] = True
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Write with what the writers of an import share."""
         self._shared = shared
         self._api = shared.api
@@ -103,7 +103,7 @@ class Writer:
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
         """Return what the tenant holds of these records, by their names."""
-        return dict(await each(records, self._find_one))
+        return dict(await call_each(records, self._find_one))
 
     async def get(self, _item: Any) -> Message:
         """Return the one thing in the tenant that a record's item names. Raises NotFound."""
@@ -143,7 +143,7 @@ class Writer:
     async def _keeping(self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]) -> Any:
         """Make a call that keeps the times of its records, or one that does not where the key may not keep them.
 
-        Raises TimesRefused where the call has to be made again without the records that have expired.
+        Raises TimesNotPermitted where the call has to be made again without the records that have expired.
         """
         request.keep_times = self._shared.keeps_times
         try:
@@ -154,7 +154,7 @@ class Writer:
             self._shared.keeps_times = False
             at = datetime.now(UTC)
             if any(is_expired(record, at) for record in records):
-                raise TimesRefused from None
+                raise TimesNotPermitted from None
             # Without them it is another right that is missing, if this is refused too.
             request.keep_times = False
             answer = await call(request)
@@ -187,23 +187,23 @@ def is_expired(record: Record, at: datetime) -> bool:
     return bool(item.expire_time.ToDatetime(tzinfo=UTC) <= at)
 
 
-class Recomputed(Exception):
+class EmbeddingSkipped(Exception):
     """A vector does not come along: the cluster makes its own. The message says of which vectors that is so."""
 
 
-class TimesRefused(Exception):
+class TimesNotPermitted(Exception):
     """The key may not keep times: the records that `writable` returns now are to be written."""
 
 
-class PutAgain(Exception):
+class AlreadyWritten(Exception):
     """A record was there, and the same was put there again."""
 
 
-async def each(
+async def call_each(
     records: Iterable[Record], look: Callable[[Record], Awaitable[tuple[str, Message] | None]]
 ) -> list[tuple[str, Message]]:
     """Call for each record, some at once; return what was found."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     async def one(record: Record) -> tuple[str, Message] | None:
         async with slots:

@@ -12,9 +12,9 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.errors import NotFound
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.importers.records import Kind
-from skein_cluster.importers.writers.base import Shared, Writer
+from skein_cluster.importers.writers.base import Writer, WriterContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class Conflicts(Writer):
     # Shown by ids of here.
     not_compared: ClassVar = frozenset({"a_memory_id", "b_memory_id", "canonical_memory_id"})
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Know of none yet."""
         super().__init__(shared)
         self._said: dict[str, curation_pb2.ConflictResolution] | None = None
@@ -99,7 +99,7 @@ class Conflicts(Writer):
         """Return what was said of these pairs."""
         if self._said is None:
             request = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
-            listed = items(self._api.curation.ListConflictResolutions, request, "resolutions")
+            listed = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
             self._said = {found.pair_key: found async for found in listed}
         if not self._said:
             return {}
@@ -160,7 +160,7 @@ class Watches(Writer):
     kind = Kind.WATCH
     looks_first = True
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Know of none yet."""
         super().__init__(shared)
         self._there: dict[str, watches_pb2.Watch] | None = None
@@ -169,7 +169,7 @@ class Watches(Writer):
         """Return the tenant's watches with these names."""
         if self._there is None:
             request = watches_pb2.ListWatchesRequest(page_size=_PAGE)
-            listed = items(self._api.history.ListWatches, request, "watches")
+            listed = iterate_pages(self._api.history.ListWatches, request, "watches")
             self._there = {watch.display_name: watch async for watch in listed}
         return {record.name: self._there[record.name] for record in records if record.name in self._there}
 

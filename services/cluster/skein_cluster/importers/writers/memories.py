@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, ClassVar
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_client.errors import Aborted, InvalidArgument, NotFound
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.importers.records import Kind
-from skein_cluster.importers.writers.base import PutAgain, Recomputed, Shared, Writer, is_expired
+from skein_cluster.importers.writers.base import AlreadyWritten, EmbeddingSkipped, Writer, WriterContext, is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from google.protobuf.message import Message
 
-    from skein_cluster.api.client import Api
+    from skein_cluster.api.client import ClusterClient
     from skein_cluster.importers.records import Record
 
 
@@ -71,7 +71,7 @@ class Embeddings(Writer):
     kind = Kind.EMBEDDING
     is_comparable = False
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Know no model yet."""
         super().__init__(shared)
         self._models: dict[str, int] | None = None
@@ -86,7 +86,7 @@ class Embeddings(Writer):
         request.model = model_name(wanted.model)
         dimensions = len(wanted.embeddings[0].values)
         if await self._dimensions(request.model, dimensions) != dimensions:
-            raise Recomputed(f"{wanted.model} with {dimensions} dimensions is no model of this cluster")
+            raise EmbeddingSkipped(f"{wanted.model} with {dimensions} dimensions is no model of this cluster")
         # What it said when it was imported; whoever changed the text has other vectors by now.
         request.revision = request.revision or 1
         request.request_id = f"import-{hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()}"
@@ -95,9 +95,9 @@ class Embeddings(Writer):
         except Aborted as error:
             if error.reason != "REVISION_STALE":
                 raise
-            raise Recomputed("of memories whose text has changed since") from None
+            raise EmbeddingSkipped("of memories whose text has changed since") from None
         if not self._shared.has_made_memory(wanted.external_id):
-            raise PutAgain
+            raise AlreadyWritten
 
     async def _dimensions(self, model: str, wanted: int) -> int:
         """Return the dimensions of a model here, 0 for none; an operator makes one that there is not."""
@@ -109,7 +109,7 @@ class Embeddings(Writer):
                 self._models[model] = await self._register(self._shared.operator, model, wanted)
             return self._models.get(model, 0)
 
-    async def _register(self, operator: Api, model: str, dimensions: int) -> int:
+    async def _register(self, operator: ClusterClient, model: str, dimensions: int) -> int:
         made = recall_pb2.EmbeddingModel(model=model, provider="caller", dimensions=dimensions)
         try:
             await operator.recall.RegisterEmbeddingModel(recall_pb2.RegisterEmbeddingModelRequest(embedding_model=made))
@@ -140,7 +140,7 @@ class Links(Writer):
             memory_id=item.from_memory_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING, page_size=1000
         )
         others = {name for memory in ends.memories for name in (memory.memory_id, memory.external_id)}
-        async for link in items(self._api.links.ListLinks, request, "links"):
+        async for link in iterate_pages(self._api.links.ListLinks, request, "links"):
             if link.relation == (item.relation or "related") and link.to_memory_id in others:
                 return link  # type: ignore[no-any-return]  # Pages are untyped.
         raise NotFound("There is no such link.")

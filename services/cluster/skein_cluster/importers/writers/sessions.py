@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_client.pagination import items
+from skein_client.pagination import iterate_pages
 from skein_cluster.importers.records import Kind
-from skein_cluster.importers.writers.base import AT_ONCE, Shared, Writer
+from skein_cluster.importers.writers.base import MAX_CONCURRENT_CALLS, Writer, WriterContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_cluster.importers.records import Record
 
 # Sessions whose messages' ids are kept at hand.
-_KEPT = 2 * AT_ONCE
+_KEPT = 2 * MAX_CONCURRENT_CALLS
 _CLOSED = frozenset({session_pb2.SESSION_STATE_ENDED, session_pb2.SESSION_STATE_ARCHIVED})
 
 
@@ -50,7 +50,7 @@ class Sessions(Writer):
     # Of a session whose messages are newer than what its source says of it, theirs counts.
     not_compared: ClassVar = frozenset({"update_time"})
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Close none yet."""
         super().__init__(shared)
         # Sessions, and whether this import made them.
@@ -80,8 +80,8 @@ class Sessions(Writer):
 
     async def finish(self) -> None:
         """Close what has to be closed."""
-        for first in range(0, len(self._to_close), AT_ONCE):
-            some = self._to_close[first : first + AT_ONCE]
+        for first in range(0, len(self._to_close), MAX_CONCURRENT_CALLS):
+            some = self._to_close[first : first + MAX_CONCURRENT_CALLS]
             await asyncio.gather(*(self._close(*closing) for closing in some))
 
     async def _close(self, record: Record, is_new: bool) -> None:  # noqa: FBT001 - a row.
@@ -119,7 +119,7 @@ class Messages(Writer):
     there: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
     of_all: ClassVar = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED", "SESSION_ARCHIVED", "SESSION_STORED"})
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: WriterContext) -> None:
         """Know no session yet."""
         super().__init__(shared)
         # Ids, of either form, of the messages that a session holds; of the sessions met last.
@@ -159,7 +159,7 @@ class Messages(Writer):
             return set()
         request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, show_stored=True)
         ids: set[str] = set()
-        async for message in items(self._api.sessions.ListMessages, request, "messages"):
+        async for message in iterate_pages(self._api.sessions.ListMessages, request, "messages"):
             ids |= {message.message_id, message.external_id}
         return ids
 

@@ -11,8 +11,8 @@ import grpc
 from grpc import aio
 
 from skein_kit.telemetry import logs
-from skein_pc2.protocol.errors import Rejected, reason_of_call
-from skein_pc2.protocol.work_queue import Errand
+from skein_pc2.protocol.errors import RequestError, reason_of_call
+from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ _RETRYABLE = frozenset(
     }
 )
 
-Update = Callable[[Errand], Awaitable[object]]
+Update = Callable[[RequestContext], Awaitable[object]]
 
 log = logs.get("pc2")
 
@@ -83,12 +83,12 @@ class BackgroundUpdates:
         loop = asyncio.get_running_loop()
         for attempt in range(1, _MAX_TRIES + 1):
             try:
-                await update(Errand(request_id="", deadline=loop.time() + _CALL_SECONDS))
-            except (Rejected, aio.AioRpcError) as error:
+                await update(RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS))
+            except (RequestError, aio.AioRpcError) as error:
                 is_retryable = isinstance(error, aio.AioRpcError) and error.code() in _RETRYABLE
                 if is_retryable and attempt < _MAX_TRIES:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
-                reason = error.code if isinstance(error, Rejected) else reason_of_call(error) or error.code().name
+                reason = error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
                 log.warning("background_update_stopped", reason=reason)
             return

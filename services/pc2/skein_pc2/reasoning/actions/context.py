@@ -50,7 +50,7 @@ _MAX_ERROR_TYPE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ContextLine:
     """One message as a context tells it."""
 
     kind: str
@@ -61,7 +61,7 @@ class Line:
     error_type: str = ""
 
     @classmethod
-    def of(cls, message: pb.Message) -> Line:
+    def of(cls, message: pb.Message) -> ContextLine:
         """Tell a message by its type or, when a typed client wrote it, by who spoke."""
         kind = interaction_type_of(message)
         create_time = timestamp(message.create_time.ToDatetime(tzinfo=UTC))
@@ -76,7 +76,7 @@ class Line:
         """Return it as the summary says it."""
         return f"{self.label}: {self.content}"
 
-    def cut(self, room: int) -> Line | None:
+    def cut(self, room: int) -> ContextLine | None:
         """Return as much of it as has room, None when that says nothing."""
         if len(self.text) <= room:
             return self
@@ -88,7 +88,7 @@ class Line:
 class Context:
     """What of a session has room, oldest first."""
 
-    lines: Sequence[Line]
+    lines: Sequence[ContextLine]
     # What stands for the messages that have none.
     earlier: str = ""
 
@@ -116,7 +116,7 @@ class Context:
     def _earlier(self) -> list[str]:
         return [self.earlier] if self.earlier else []
 
-    def _lines_of(self, kind: str) -> list[Line]:
+    def _lines_of(self, kind: str) -> list[ContextLine]:
         return [line for line in self.lines if line.kind == kind]
 
 
@@ -137,9 +137,9 @@ def context_of(messages: Sequence[pb.Message], *, max_tokens: int, earlier: str 
     `earlier` is the session's own summary; it is told when messages are left out (`is_cut`: some were not even read)
     and it takes no more than half of the room.
     """
-    lines = [Line.of(message) for message in messages if message.content]
+    lines = [ContextLine.of(message) for message in messages if message.content]
     budget = CHARACTERS_OF_A_TOKEN * max_tokens
-    room = _Room(budget)
+    room = _CharacterBudget(budget)
     is_short = sum(len(line.text) + 1 for line in lines) <= room.left
     for kind in _KINDS:
         room.take(lines, kind, at_most=room.left if is_short else budget // _SHARE)
@@ -163,16 +163,16 @@ def _error_type(message: pb.Message) -> str:
     return leading[1] if leading else _UNKNOWN_ERROR
 
 
-class _Room:
+class _CharacterBudget:
     """Characters that are left, each line with the end of the line before it."""
 
     def __init__(self, budget: int) -> None:
         # The first line has none before it.
         self.left = budget + 1
         # By their place, newest first.
-        self.taken: dict[int, Line] = {}
+        self.taken: dict[int, ContextLine] = {}
 
-    def take(self, lines: Sequence[Line], kind: str, *, at_most: int, whole: bool = False) -> None:
+    def take(self, lines: Sequence[ContextLine], kind: str, *, at_most: int, whole: bool = False) -> None:
         """Take the newest lines of a kind that have room; the first is cut to it, unless `whole` ones are wanted."""
         is_first = not whole
         for place, line in enumerate(lines):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import INVALID_REQUEST, Rejected
+from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
 from skein_pc2.reasoning.records import values as words
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import Keeper
+    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
 
 KEY = "coordinate_with"
 # Who can be asked, and the type of the memories that are stored for them.
@@ -31,7 +31,7 @@ Operation = Callable[["Ask", dict[str, Any]], Awaitable[dict[str, Any]]]
 class Coordination:
     """Does operations for the two agents that have no port of their own here."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: MemoryStore) -> None:
         self._keeper = keeper
         named: dict[Operation, tuple[str, ...]] = {
             self._store: ("store", "add", "create", "save", "record", "add_memory", "store_memory", "store_episode"),
@@ -47,12 +47,12 @@ class Coordination:
         """Do an operation, not a second time for the same op_id."""
         target, name = words.text(ask.message, KEY).lower(), words.text(ask.message, "operation").lower()
         if target not in TYPES:
-            text = f"Unknown agent: {words.shown(target)}"
-            raise Rejected(INVALID_REQUEST, text)
+            text = f"Unknown agent: {words.truncate_name(target)}"
+            raise RequestError(INVALID_REQUEST, text)
         operation = self._operations.get(name)
         if operation is None:
-            text = f"Unknown operation: {words.shown(name)}"
-            raise Rejected(INVALID_REQUEST, text)
+            text = f"Unknown operation: {words.truncate_name(name)}"
+            raise RequestError(INVALID_REQUEST, text)
         data = fields.mapping(ask.message.get("data"), "data")
         return {"status": "coordinated", "result": await operation(ask, data)}
 
@@ -62,7 +62,7 @@ class Coordination:
         if not content.strip():
             if not data:
                 raise fields.invalid("data", "is needed")
-            content = words.clean(words.compact(data))
+            content = words.replace_unstorable(words.to_compact_json(data))
         metadata = fields.mapping(data.get("metadata"), "metadata")
         rest = {
             name: value
@@ -85,7 +85,7 @@ class Coordination:
             query["keywords"] = [text]
         if data.get("memory_id"):
             query["id"] = data["memory_id"]
-        limit = fields.whole(data.get("limit"), "limit", default=_DEFAULT_HITS, least=1)
+        limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, least=1)
         found = await self._keeper.find(ask, query)
         result: dict[str, Any] = {"memories": [records.record(memory, ask.at) for memory in found.memories[:limit]]}
         if found.is_cut or len(found.memories) > limit:

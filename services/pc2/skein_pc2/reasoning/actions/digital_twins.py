@@ -10,13 +10,13 @@ from grpc import aio
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, Rejected
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, RequestError
 from skein_pc2.reasoning.records import values
 
 if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.records.answer import Action, Ask
 
@@ -30,7 +30,7 @@ _OTHERWISE = ("display_name", "timezone", "preferences", "account_id")
 class Twins:
     """update_twin, get_twin, delete_twin."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
         self.actions: dict[str, Action] = {
             "update_twin": self._update,
@@ -41,9 +41,9 @@ class Twins:
     async def _update(self, ask: Ask) -> Message:
         """Change the profile where `twin_data` says something; what it does not name stays."""
         if ask.message.get("twin_data") is None:
-            raise Rejected(VALIDATION_ERROR, values.MISSING)
+            raise RequestError(VALIDATION_ERROR, values.MISSING)
         profile = values.struct(fields.mapping(ask.message["twin_data"], "twin_data"), "twin_data")
-        await self.merge(ask, values.user(ask.message), profile)
+        await self.merge(ask, values.user_id(ask.message), profile)
         return {"status": "ok"}
 
     async def merge(self, ask: Ask, name: str, profile: Struct) -> None:
@@ -64,18 +64,18 @@ class Twins:
             else:
                 return
         text = "The twin is being changed by many others; try again soon"
-        raise Rejected(RATE_LIMIT_EXCEEDED, text)
+        raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
     async def _get(self, ask: Ask) -> Message:
-        subject = await self.find(ask, values.user(ask.message))
+        subject = await self.find(ask, values.user_id(ask.message))
         return {"status": "ok", "twin": values.plain(subject.profile) if subject is not None else {}}
 
     async def _delete(self, ask: Ask) -> Message:
         """Empty the profile; a subject that is nothing else goes with it."""
-        subject = await self.find(ask, values.user(ask.message))
+        subject = await self.find(ask, values.user_id(ask.message))
         if subject is None or not subject.profile.fields:
             text = "User not found"
-            raise Rejected(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, text)
         if any(subject.HasField(name) if name == "preferences" else getattr(subject, name) for name in _OTHERWISE):
             subject.ClearField("profile")
             await self._write(ask, subject)

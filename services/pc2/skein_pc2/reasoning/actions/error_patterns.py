@@ -15,13 +15,13 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 from skein_pc2.reasoning.records import values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.records.answer import Action, Ask
 
@@ -49,7 +49,7 @@ class PatternInvalid(Exception):
 class Patterns:
     """add_error_pattern, get_error_solution."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
         self.actions: dict[str, Action] = {"add_error_pattern": self._add, "get_error_solution": self._solution}
 
@@ -117,8 +117,8 @@ def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
         compiled(pattern)
     except PatternInvalid as invalid:
         text = f"pattern is no expression that can be matched in linear time: {invalid}"
-        raise Rejected(VALIDATION_ERROR, text, field="pattern") from None
-    name = hashlib.sha256(values.compact([error_type, pattern]).encode()).hexdigest()[:32]
+        raise RequestError(VALIDATION_ERROR, text, field="pattern") from None
+    name = hashlib.sha256(values.to_compact_json([error_type, pattern]).encode()).hexdigest()[:32]
     data: dict[str, Any] = {"error_type": error_type, "pattern": pattern, "solution": solution or None}
     return pb.Memory(
         external_id=f"err_{name}",

@@ -10,13 +10,13 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import limits_pb2
-from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.errors import RequestError
 from skein_pc2.protocol.health import Health
-from skein_pc2.protocol.work_queue import Errand
+from skein_pc2.protocol.work_queue import RequestContext
 from skein_pc2.reasoning.actions import error_patterns
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
 
 # Counts are this old at most when the cluster answers; then one document waits for them, so long at most.
@@ -27,7 +27,7 @@ _SESSIONS = "sessions"
 class ReasoningHealth(Health):
     """The health document of the Unified Memory Reasoning Agent, on its main port and on its health ports."""
 
-    def __init__(self, agent: str, api: Api) -> None:
+    def __init__(self, agent: str, api: GatewayApi) -> None:
         super().__init__(agent, api.has_key)
         self._api = api
         self._answered = self._refused = self._errors = 0
@@ -68,24 +68,24 @@ class ReasoningHealth(Health):
         if self.is_ready() and loop.time() >= self._count_again:
             # Other requests do not wait for the counts meanwhile.
             self._count_again = loop.time() + _FRESH_SECONDS
-            errand = Errand(request_id=secrets.token_hex(8), deadline=loop.time() + _WAIT_SECONDS)
+            errand = RequestContext(request_id=secrets.token_hex(8), deadline=loop.time() + _WAIT_SECONDS)
             await asyncio.gather(self._count_patterns(errand), self._count_sessions(errand))
         return self.document()
 
-    async def _count_patterns(self, errand: Errand) -> None:
+    async def _count_patterns(self, errand: RequestContext) -> None:
         request = memory_pb2.ListMemoriesRequest(
             filter=memory_pb2.MemoryFilter(types=[error_patterns.TYPE]), page_size=1, show_total_size=True
         )
         try:
             response = await self._api.call(self._api.memories.ListMemories, request, errand)
-        except (aio.AioRpcError, Rejected):
+        except (aio.AioRpcError, RequestError):
             return
         if response.HasField("total_size"):
             self._pattern_count = response.total_size
 
-    async def _count_sessions(self, errand: Errand) -> None:
+    async def _count_sessions(self, errand: RequestContext) -> None:
         try:
             response = await self._api.call(self._api.tenancy.GetUsage, limits_pb2.GetUsageRequest(), errand)
-        except (aio.AioRpcError, Rejected):
+        except (aio.AioRpcError, RequestError):
             return
         self._session_count = next((usage.used for usage in response.usage if usage.kind == _SESSIONS), 0)

@@ -13,19 +13,19 @@ from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
 from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, SESSION_NOT_FOUND, VALIDATION_ERROR, Rejected
-from skein_pc2.protocol.frames import repeatable, timestamp
-from skein_pc2.protocol.work_queue import Lines
+from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.frames import repeat_key, timestamp
+from skein_pc2.protocol.work_queue import KeyedLock
 from skein_pc2.reasoning.actions import context
 from skein_pc2.reasoning.records import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.health import ReasoningHealth
-    from skein_pc2.reasoning.actions.personal_data import Personal
+    from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
     from skein_pc2.reasoning.records.answer import Action, Ask
 
 # Of a session, so many of the newest messages are looked at.
@@ -48,11 +48,11 @@ _MISSING_USER = "Missing user_id"
 class Interactions:
     """What is said in sessions, and the contexts and summaries that are made of it."""
 
-    def __init__(self, api: Api, health: ReasoningHealth, personal: Personal) -> None:
+    def __init__(self, api: GatewayApi, health: ReasoningHealth, personal: PersonalDataActions) -> None:
         self._api = api
         self._health = health
         self._personal = personal
-        self._lines = Lines()
+        self._lines = KeyedLock()
         self.actions: dict[str, Action] = {
             "add_interaction": self._add,
             "record_decision": self._decide,
@@ -87,12 +87,14 @@ class Interactions:
         try:
             # Who sends without waiting for answers finds its messages in the order in which it sent them.
             async with self._lines.place(session_id):
-                await named_sessions.appended(self._api, ask, session_id, [message], request_id=repeatable(ask.message))
+                await named_sessions.append_messages(
+                    self._api, ask, session_id, [message], request_id=repeat_key(ask.message)
+                )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
             text = "The session was deleted and its id stays taken; use another one"
-            raise Rejected(SESSION_NOT_FOUND, text) from None
+            raise RequestError(SESSION_NOT_FOUND, text) from None
         return {"status": "ok"}
 
     async def _context(self, ask: Ask) -> Message:
@@ -122,7 +124,7 @@ class Interactions:
 
     async def _recent(self, ask: Ask) -> Message:
         """Tell the newest interactions: of a session or a person if one is named, else of all sessions."""
-        limit = fields.whole(ask.message.get("limit"), "limit", default=_RECENT, least=1)
+        limit = fields.integer(ask.message.get("limit"), "limit", default=_RECENT, least=1)
         newest = await self._newest(ask, min(limit, _MAX_RECENT))
         return {"status": "success", "context": context.context_of(newest, max_tokens=_max_tokens(ask)).summary}
 
@@ -194,7 +196,7 @@ class Interactions:
                     return {"status": "ok"}
                 if ask.seconds() < _MARGIN_SECONDS:
                     text = "A part of the session is cleared and there is more: ask again for the rest"
-                    raise Rejected(RATE_LIMIT_EXCEEDED, text)
+                    raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
     async def _session_id(self, ask: Ask) -> Message:
         values.needed(ask.message, "user_id", missing=_MISSING_USER)
@@ -240,7 +242,7 @@ def session_of(message: Mapping[str, object], at: datetime, *, missing: str = va
         return session_id
     user_id = values.text(message, "user_id").strip()
     if not user_id:
-        raise Rejected(VALIDATION_ERROR, missing)
+        raise RequestError(VALIDATION_ERROR, missing)
     return f"{user_id}_{values.text(message, 'project').strip() or format(at.astimezone(UTC), '%Y-%m-%d')}"
 
 
@@ -262,4 +264,4 @@ def _position(message: pb.Message) -> tuple[int, int]:
 
 
 def _max_tokens(ask: Ask) -> int:
-    return fields.whole(ask.message.get("max_tokens"), "max_tokens", default=context.DEFAULT_TOKENS, least=0)
+    return fields.integer(ask.message.get("max_tokens"), "max_tokens", default=context.DEFAULT_TOKENS, least=0)

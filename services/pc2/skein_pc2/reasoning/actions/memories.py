@@ -15,17 +15,17 @@ from skein_pc2.reasoning.records import memory_lists, values
 
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
     from skein_pc2.reasoning.records.answer import Action, Ask
-    from skein_pc2.reasoning.records.memory_keeper import Keeper
+    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
 
 
-class Remembering:
+class MemoryActions:
     """The actions of §1 that speak of memories."""
 
-    def __init__(self, api: Api, keeper: Keeper, background: BackgroundUpdates) -> None:
+    def __init__(self, api: GatewayApi, keeper: MemoryStore, background: BackgroundUpdates) -> None:
         self._api = api
         self._keeper = keeper
         self._updates = MemoryUpdates(api, keeper, background)

@@ -17,8 +17,8 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected
-from skein_pc2.protocol.work_queue import Lines
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.work_queue import KeyedLock
 from skein_pc2.reasoning.actions import decay
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, values
@@ -26,12 +26,12 @@ from skein_pc2.reasoning.records import memory_lists, values
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.protocol.work_queue import RequestContext
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates, Update
     from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import Keeper
+    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
 
 # `get_all_memories` tells fewer, so that a client can send back all that it was told.
 MAX_ITEMS = 1000
@@ -46,7 +46,7 @@ _GONE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ItemIndex:
     """What the items of a request are about, by id and by what tells items without an id apart."""
 
     memories: dict[object, pb.Memory] = field(default_factory=dict)
@@ -56,11 +56,11 @@ class _Known:
 class MemoryUpdates:
     """Writes items into the memories and messages that they come from, and stores the new ones."""
 
-    def __init__(self, api: Api, keeper: Keeper, background: BackgroundUpdates) -> None:
+    def __init__(self, api: GatewayApi, keeper: MemoryStore, background: BackgroundUpdates) -> None:
         self._api = api
         self._keeper = keeper
         self._background = background
-        self._lines = Lines()
+        self._lines = KeyedLock()
 
     async def update(self, ask: Ask) -> Message:
         """Change what is known where an item differs from it; store the other items as memories."""
@@ -139,8 +139,8 @@ class MemoryUpdates:
                 raise
             return session_pb2.ListMessagesResponse()
 
-    async def _known(self, ask: Ask, items: list[dict[str, Any]]) -> _Known:
-        known = _Known()
+    async def _known(self, ask: Ask, items: list[dict[str, Any]]) -> _ItemIndex:
+        known = _ItemIndex()
         message_ids = {name for item in items if (name := values.text(item, "message_id"))}
         names = [name for item in items if (name := _name(item)) and name not in message_ids]
         if names:
@@ -161,7 +161,7 @@ class MemoryUpdates:
         await self._keeper.together(ask, [partial(self._read_message, ask, name, known) for name in missing])
         return known
 
-    async def _read_message(self, ask: Ask, name: str, known: _Known) -> bool:
+    async def _read_message(self, ask: Ask, name: str, known: _ItemIndex) -> bool:
         request = session_pb2.GetMessageRequest(message_id=name)
         try:
             known.messages[name] = (await self._api.call(self._api.sessions.GetMessage, request, ask)).message
@@ -170,10 +170,10 @@ class MemoryUpdates:
                 raise
         return True
 
-    async def _create(self, memory: pb.Memory, errand: Errand) -> bool:
+    async def _create(self, memory: pb.Memory, errand: RequestContext) -> bool:
         return await self._keeper.create(errand, memory)
 
-    async def _change_memory(self, memory: pb.Memory, paths: Sequence[str], errand: Errand) -> bool:
+    async def _change_memory(self, memory: pb.Memory, paths: Sequence[str], errand: RequestContext) -> bool:
         # The sender has read it, so its word holds, whatever the memory is by now.
         memory.revision = 0
         try:
@@ -184,7 +184,7 @@ class MemoryUpdates:
             return False
         return True
 
-    async def _change_message(self, message: session_pb2.Message, errand: Errand) -> bool:
+    async def _change_message(self, message: session_pb2.Message, errand: RequestContext) -> bool:
         changed = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
         request = session_pb2.UpdateMessageRequest(message=changed, update_mask=FieldMask(paths=["metadata"]))
         try:
@@ -199,7 +199,7 @@ class MemoryUpdates:
 
 def _items(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
-        raise Rejected(VALIDATION_ERROR, values.MISSING)
+        raise RequestError(VALIDATION_ERROR, values.MISSING)
     if len(value) > MAX_ITEMS:
         raise fields.invalid("memories", f"are {MAX_ITEMS} at most")
     if not all(isinstance(item, dict) for item in value):

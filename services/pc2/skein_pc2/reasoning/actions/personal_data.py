@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.filters.expression import quoted
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
-from skein_pc2.protocol.frames import repeatable
-from skein_pc2.protocol.work_queue import Lines
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.frames import repeat_key
+from skein_pc2.protocol.work_queue import KeyedLock
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skein.tenancy.v1 import subjects_pb2
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.digital_twins import Twins
     from skein_pc2.reasoning.records.answer import Action, Ask
@@ -38,13 +38,13 @@ _OWN_CONTEXTS = f'metadata.{records.PC2}.{records.KIND} = "{CONTEXT}"'
 _MEMORIES = f'type != "{REMINDER}" AND metadata.{records.PC2}.{records.KIND} != "{CONTEXT}"'
 
 
-class Personal:
+class PersonalDataActions:
     """The interpreter's actions."""
 
-    def __init__(self, api: Api, twins: Twins) -> None:
+    def __init__(self, api: GatewayApi, twins: Twins) -> None:
         self._api = api
         self._twins = twins
-        self._lines = Lines()
+        self._lines = KeyedLock()
         self.actions: dict[str, Action] = {
             "add_reminder": self._add_reminder,
             "list_reminders": self._list_reminders,
@@ -68,7 +68,7 @@ class Personal:
         if isinstance(reminder, str) and reminder.strip():
             reminder = {"message": reminder}
         if not fields.mapping(reminder, "reminder"):
-            raise Rejected(VALIDATION_ERROR, words.MISSING)
+            raise RequestError(VALIDATION_ERROR, words.MISSING)
         return await self._create(ask, reminder, kind=REMINDER)
 
     async def _list_reminders(self, ask: Ask) -> Message:
@@ -78,39 +78,39 @@ class Personal:
     async def _delete_reminder(self, ask: Ask) -> Message:
         """Delete the reminder at a place of the list, the first at 0."""
         if ask.message.get("index") is None:
-            raise Rejected(VALIDATION_ERROR, words.MISSING)
-        index = fields.whole(ask.message["index"], "index", default=0, least=0)
+            raise RequestError(VALIDATION_ERROR, words.MISSING)
+        index = fields.integer(ask.message["index"], "index", default=0, least=0)
         # Two deletions at once are of two places of the same list, one after the other.
-        async with self._lines.place(words.user(ask.message)):
+        async with self._lines.place(words.user_id(ask.message)):
             page = await self._reminders(ask)
             if index >= len(page.memories):
                 text = "Reminder not found"
-                raise Rejected(MEMORY_NOT_FOUND, text)
+                raise RequestError(MEMORY_NOT_FOUND, text)
             request = pb.DeleteMemoryRequest(
-                memory_id=page.memories[index].memory_id, request_id=repeatable(ask.message)
+                memory_id=page.memories[index].memory_id, request_id=repeat_key(ask.message)
             )
             await self._api.call(self._api.memories.DeleteMemory, request, ask)
         return {"status": "ok"}
 
     async def _delete_all_reminders(self, ask: Ask) -> Message:
-        about = _reminders_of(words.user(ask.message))
+        about = _reminders_of(words.user_id(ask.message))
         return {"status": "ok", "deleted": await memory_lists.forget(self._api, ask, about)}
 
     async def _get_profile(self, ask: Ask) -> Message:
-        user = words.user(ask.message)
+        user = words.user_id(ask.message)
         return {"status": "ok", "profile": _profile(user, await self._twins.find(ask, user))}
 
     async def _update_profile(self, ask: Ask) -> Message:
         """Change what `updates` names; the rest of the profile stays."""
-        user = words.user(ask.message)
+        user = words.user_id(ask.message)
         updates = fields.mapping(ask.message.get("updates"), "updates")
         if not updates:
-            raise Rejected(VALIDATION_ERROR, words.MISSING)
+            raise RequestError(VALIDATION_ERROR, words.MISSING)
         await self._twins.merge(ask, user, words.struct(updates, "updates"))
         return {"status": "ok", "profile": _profile(user, await self._twins.find(ask, user))}
 
     async def _get_memory(self, ask: Ask) -> Message:
-        about = pb.MemoryFilter(subject_id=words.user(ask.message), where=_MEMORIES)
+        about = pb.MemoryFilter(subject_id=words.user_id(ask.message), where=_MEMORIES)
         page = await memory_lists.listed(self._api, ask, about, limit=_limit(ask))
         return {"status": "ok", "memory": [_entry(memory) for memory in reversed(page.memories)], **page.rest()}
 
@@ -119,7 +119,7 @@ class Personal:
         keyword = words.needed(ask.message, "keyword", "query").strip()
         if len(keyword) > _MAX_KEYWORD_CHARACTERS:
             raise fields.invalid("keyword", f"has {_MAX_KEYWORD_CHARACTERS} characters at most")
-        user, limit = words.user(ask.message), _limit(ask)
+        user, limit = words.user_id(ask.message), _limit(ask)
         by_text = pb.MemoryFilter(subject_id=user, where=f"{_MEMORIES} AND content:{quoted(keyword)}")
         newest = pb.MemoryFilter(subject_id=user, where=_MEMORIES)
         pages = await asyncio.gather(
@@ -133,25 +133,25 @@ class Personal:
 
     async def _add_context(self, ask: Ask) -> Message:
         if ask.message.get("context") in (None, "", [], {}):
-            raise Rejected(VALIDATION_ERROR, words.MISSING)
+            raise RequestError(VALIDATION_ERROR, words.MISSING)
         return await self._create(ask, ask.message["context"], kind=CONTEXT)
 
     async def _clear_context(self, ask: Ask) -> Message:
-        about = _contexts_of(words.user(ask.message))
+        about = _contexts_of(words.user_id(ask.message))
         return {"status": "ok", "cleared": await memory_lists.forget(self._api, ask, about)}
 
     async def _create(self, ask: Ask, value: Any, *, kind: str) -> Message:
-        memory = jarvis.memory_of(words.user(ask.message), value)
+        memory = jarvis.memory_of(words.user_id(ask.message), value)
         memory.type = kind
         records.set_kind(memory, kind)
-        request = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=repeatable(ask.message))
+        request = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=repeat_key(ask.message))
         # A list of reminders has the order in which they were added.
-        async with self._lines.place(words.user(ask.message)):
+        async with self._lines.place(words.user_id(ask.message)):
             stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
         return {"status": "ok", "memory_id": memory_lists.memory_id(stored.memory)}
 
     async def _reminders(self, ask: Ask) -> memory_lists.Page:
-        about = _reminders_of(words.user(ask.message))
+        about = _reminders_of(words.user_id(ask.message))
         return await memory_lists.listed(self._api, ask, about, limit=_MAX_REMINDERS, order_by=_OLDEST_FIRST)
 
 
@@ -180,7 +180,7 @@ def _profile(user: str, subject: subjects_pb2.Subject | None) -> dict[str, Any]:
 
 
 def _entry(memory: pb.Memory) -> dict[str, Any]:
-    return {**jarvis.told(memory), "type": memory.type, "content": memory.content}
+    return {**jarvis.to_record(memory), "type": memory.type, "content": memory.content}
 
 
 def _holds(memory: pb.Memory, keyword: str) -> bool:
@@ -203,5 +203,5 @@ def _texts(values: Iterable[Any]) -> Iterable[str]:
 
 
 def _limit(ask: Ask) -> int:
-    limit = fields.whole(ask.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, least=1)
+    limit = fields.integer(ask.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, least=1)
     return min(limit, _MAX_MEMORIES)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import INVALID_REQUEST, Rejected
-from skein_pc2.protocol.frames import repeatable, timestamp
+from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
+from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.commands.synchronization import Synchronizer
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
@@ -18,10 +18,10 @@ from skein_pc2.reasoning.records.answer import lower_case
 from skein_pc2.reasoning.records.memory_keeper import NO_QUERY, strengths
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.records.answer import Action, Ask
-    from skein_pc2.reasoning.records.memory_keeper import Keeper
+    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
 
 NO_MEMORY_ID = "No memory_id provided"
 # What the sums over strengths are taken of: the newest memories that have one.
@@ -31,7 +31,7 @@ _MOST_COUNTED = 200
 class Commands:
     """The commands that ask something of Skein; health and pings answer themselves."""
 
-    def __init__(self, api: Api, keeper: Keeper) -> None:
+    def __init__(self, api: GatewayApi, keeper: MemoryStore) -> None:
         self._api = api
         self._keeper = keeper
         self._synchronizer = Synchronizer(api, keeper)
@@ -49,7 +49,7 @@ class Commands:
         values = fields.mapping(ask.message.get("data"), "data")
         if not values:
             text = "No memory data provided"
-            raise Rejected(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, text)
         with_text = records.with_text(values)
         words.needed(with_text, "content", missing="No content provided")
         memory = records.memory_of(
@@ -62,7 +62,7 @@ class Commands:
     async def _query(self, ask: Ask) -> Message:
         query = ask.message.get("query")
         if query is None or query == {}:
-            raise Rejected(INVALID_REQUEST, NO_QUERY)
+            raise RequestError(INVALID_REQUEST, NO_QUERY)
         found = await self._keeper.find(ask, fields.mapping(query, "query"))
         data: dict[str, Any] = {"memories": [records.record(memory, ask.at) for memory in found.memories]}
         if found.is_cut:
@@ -71,13 +71,13 @@ class Commands:
 
     async def _reinforce(self, ask: Ask) -> Message:
         memory_id = words.needed(ask.message, "memory_id", missing=NO_MEMORY_ID)
-        strength = await self._keeper.reinforce(ask, memory_id, operation=repeatable(ask.message))
+        strength = await self._keeper.reinforce(ask, memory_id, operation=repeat_key(ask.message))
         data = {"memory_id": memory_id, "strength": records.rounded(strength)}
         return success(f"Memory {memory_id} reinforced successfully", data)
 
     async def _delete(self, ask: Ask) -> Message:
         memory_id = words.needed(ask.message, "memory_id", missing=NO_MEMORY_ID)
-        await self._keeper.delete(ask, memory_id, operation=repeatable(ask.message))
+        await self._keeper.delete(ask, memory_id, operation=repeat_key(ask.message))
         return {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
 
     async def _sync(self, ask: Ask) -> Message:

@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import INVALID_REQUEST, Rejected
+from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import values as words
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import Keeper
+    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
     from skein_pc2.reasoning.records.strength import Strength
 
 MOST_MEMORIES = 500
@@ -30,7 +30,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Word:
+class RemoteMemory:
     """What another system says of one memory."""
 
     memory_id: str
@@ -44,7 +44,7 @@ class Word:
 class Synchronizer:
     """Takes over what is newer."""
 
-    def __init__(self, api: Api, keeper: Keeper) -> None:
+    def __init__(self, api: GatewayApi, keeper: MemoryStore) -> None:
         self._api = api
         self._keeper = keeper
 
@@ -75,7 +75,7 @@ class Synchronizer:
             return await self._keeper.together(ask, [partial(self._keeper.create, ask, memory) for memory in fresh])
         return [True] * len(fresh)
 
-    async def _take_over(self, ask: Ask, word: Word, memory: pb.Memory) -> bool:
+    async def _take_over(self, ask: Ask, word: RemoteMemory, memory: pb.Memory) -> bool:
         for _ in range(_TRIES):
             strength = records.strength_of(memory, memory.update_time.ToDatetime(tzinfo=ask.at.tzinfo))
             newer = strength.synchronized(word.strength)
@@ -100,14 +100,14 @@ class Synchronizer:
         return False
 
 
-def read(items: object, ask: Ask) -> dict[str, Word]:
+def read(items: object, ask: Ask) -> dict[str, RemoteMemory]:
     """Read what is said of memories; of what is said twice of one, the newer word. Raises Rejected."""
     if not isinstance(items, list) or not items:
         text = "No memories provided"
-        raise Rejected(INVALID_REQUEST, text)
+        raise RequestError(INVALID_REQUEST, text)
     if len(items) > MOST_MEMORIES:
         raise fields.invalid("memories", f"are {MOST_MEMORIES} at most")
-    said: dict[str, Word] = {}
+    said: dict[str, RemoteMemory] = {}
     for place, item in enumerate(items):
         word = _word(item, f"memories[{place}]", records.new_id(ask.message, place), ask.at)
         known = said.get(word.memory_id)
@@ -116,7 +116,7 @@ def read(items: object, ask: Ask) -> dict[str, Word]:
     return said
 
 
-def _word(item: object, field: str, new_id: str, at: datetime) -> Word:
+def _word(item: object, field: str, new_id: str, at: datetime) -> RemoteMemory:
     values = fields.mapping(item, field)
     if not values:
         raise fields.invalid(field, "says nothing")
@@ -125,16 +125,16 @@ def _word(item: object, field: str, new_id: str, at: datetime) -> Word:
         raise fields.invalid(f"{field}.id", f"has {_MOST_ID_CHARACTERS} characters at most")
     words.needed(records.with_text(values), "content", missing=f"{field}.content is needed")
     created = values.get("created_at")
-    return Word(
+    return RemoteMemory(
         memory_id=name,
         values=values,
         strength=records.given_strength(values, at),
         is_dated=bool(values.get("last_accessed") or created),
-        created=None if created is None else min(at, fields.moment(created, f"{field}.created_at")),
+        created=None if created is None else min(at, fields.read_time(created, f"{field}.created_at")),
     )
 
 
-def _new(word: Word, at: datetime) -> pb.Memory:
+def _new(word: RemoteMemory, at: datetime) -> pb.Memory:
     memory = records.memory_of(
         records.with_text(word.values),
         external_id=word.memory_id,

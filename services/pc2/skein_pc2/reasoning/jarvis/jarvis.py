@@ -10,9 +10,9 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
-from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, Rejected
-from skein_pc2.protocol.frames import Frames, Malformed, Message, repeatable
-from skein_pc2.protocol.work_queue import Turns
+from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
+from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
+from skein_pc2.protocol.work_queue import ConcurrencyLimit
 from skein_pc2.reasoning.records import answer as talk
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, values
@@ -20,7 +20,7 @@ from skein_pc2.reasoning.records import memory_lists, values
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.health import Health
     from skein_pc2.reasoning.records.answer import Action, Ask
 
@@ -33,16 +33,16 @@ _VALUE, _VALUE_JSON = "memory", "memory_json"
 class Jarvis:
     """Answers §3 of the protocol, and health; a port may be given to it alone."""
 
-    def __init__(self, api: Api, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
         """Work on so many messages at the same time; others wait for their turn, health never does."""
-        self._talk = talk.Talk(api, Turns(at_once))
+        self._talk = talk.RequestRunner(api, ConcurrencyLimit(at_once))
         self._health = health
         self._actions = Memories(api).actions
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parsed()
-        except Malformed as malformed:
+        except MalformedMessage as malformed:
             return talk.lower_case(str(malformed))
         if is_health(message):
             return self._health.document()
@@ -61,7 +61,7 @@ class Jarvis:
 class Memories:
     """The actions of §3."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
         self.actions: dict[str, Action] = {
             "add_memory": self._add,
@@ -72,25 +72,25 @@ class Memories:
 
     async def _add(self, ask: Ask) -> Message:
         if _VALUE not in ask.message:
-            raise Rejected(VALIDATION_ERROR, values.MISSING)
+            raise RequestError(VALIDATION_ERROR, values.MISSING)
         request = pb.CreateMemoryRequest(
             defer_embedding=True,
-            memory=memory_of(values.user(ask.message), ask.message[_VALUE]),
-            request_id=repeatable(ask.message),
+            memory=memory_of(values.user_id(ask.message), ask.message[_VALUE]),
+            request_id=repeat_key(ask.message),
         )
         stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
         return {"status": "ok", "memory_id": memory_lists.memory_id(stored.memory)}
 
     async def _get(self, ask: Ask) -> Message:
         limit, page_token = memory_lists.bounds(ask.message)
-        about = pb.MemoryFilter(subject_id=values.user(ask.message))
+        about = pb.MemoryFilter(subject_id=values.user_id(ask.message))
         page = await memory_lists.listed(self._api, ask, about, limit=limit, page_token=page_token)
         # In the order in which they were told.
-        return {"status": "ok", "memories": [told(memory) for memory in reversed(page.memories)], **page.rest()}
+        return {"status": "ok", "memories": [to_record(memory) for memory in reversed(page.memories)], **page.rest()}
 
     async def _delete(self, ask: Ask) -> Message:
-        name, user = values.needed(ask.message, "memory_id"), values.user(ask.message)
-        missing = Rejected(MEMORY_NOT_FOUND, "Memory not found")
+        name, user = values.needed(ask.message, "memory_id"), values.user_id(ask.message)
+        missing = RequestError(MEMORY_NOT_FOUND, "Memory not found")
         try:
             found = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), ask)
             if found.memory.subject_id != user:
@@ -104,7 +104,7 @@ class Memories:
 
     async def _clear(self, ask: Ask) -> Message:
         """Forget all that `get_memories` would tell; as after any deletion, it can be restored for a while."""
-        about = pb.MemoryFilter(subject_id=values.user(ask.message))
+        about = pb.MemoryFilter(subject_id=values.user_id(ask.message))
         return {"status": "ok", "cleared": await memory_lists.forget(self._api, ask, about)}
 
 
@@ -113,7 +113,7 @@ def memory_of(user: str, value: Any) -> pb.Memory:
     kept = (
         {_VALUE: value}
         if values.is_storable(value)
-        else {_VALUE_JSON: exact.dumps(exact.exactly(value), ensure_ascii=True)}
+        else {_VALUE_JSON: exact.dumps(exact.to_decimals(value), ensure_ascii=True)}
     )
     metadata = values.struct(kept, "memory")
     # As it will be read, so that whoever reads it sees whether somebody has changed the words since.
@@ -130,15 +130,15 @@ def value_of(memory: pb.Memory) -> Any:
         try:
             value = exact.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
         except ValueError:
-            return _described(memory)
+            return _search_text(memory)
     if _content(value).strip() == memory.content:
         return value
     # The text is the truth: somebody has changed it since.
-    name = _speaking(value) if isinstance(value, dict) else ""
+    name = _string_values(value) if isinstance(value, dict) else ""
     return {**value, name: memory.content} if name else memory.content
 
 
-def told(memory: pb.Memory) -> dict[str, Any]:
+def to_record(memory: pb.Memory) -> dict[str, Any]:
     """Write a memory as §3 tells it."""
     value = value_of(memory)
     if isinstance(value, dict) and records.kind(memory):
@@ -151,7 +151,7 @@ def told(memory: pb.Memory) -> dict[str, Any]:
     }
 
 
-def _described(memory: pb.Memory) -> dict[str, Any]:
+def _search_text(memory: pb.Memory) -> dict[str, Any]:
     described: dict[str, Any] = {"type": memory.type, "text": memory.content}
     if memory.title:
         described["title"] = memory.title
@@ -166,19 +166,19 @@ def _type(value: Any) -> str:
     """Return the type that a value names, if it can be one."""
     try:
         return values.type_name(value.get("type") if isinstance(value, dict) else None)
-    except Rejected:
+    except RequestError:
         return values.DEFAULT_TYPE
 
 
 def _content(value: Any) -> str:
     """Return the words by which a value is found: its own, or all of it."""
     if isinstance(value, str) and value.strip():
-        return values.clean(value)
-    name = _speaking(value) if isinstance(value, dict) else ""
+        return values.replace_unstorable(value)
+    name = _string_values(value) if isinstance(value, dict) else ""
     if name:
-        return values.clean(value[name])
-    return values.clean(values.compact(value))[:_MOST_CHARACTERS]
+        return values.replace_unstorable(value[name])
+    return values.replace_unstorable(values.to_compact_json(value))[:_MOST_CHARACTERS]
 
 
-def _speaking(value: Mapping[str, Any]) -> str:
+def _string_values(value: Mapping[str, Any]) -> str:
     return next((name for name in _TEXTS if isinstance(value.get(name), str) and value[name].strip()), "")

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from skein_pc2.protocol.errors import Rejected
+from skein_pc2.protocol.errors import RequestError
 from skein_pc2.protocol.frames import Message
-from skein_pc2.protocol.work_queue import Errand, Turns
+from skein_pc2.protocol.work_queue import ConcurrencyLimit, RequestContext
 from skein_pc2.reasoning.records import values
 
 if TYPE_CHECKING:
-    from skein_pc2.gateway_api.client import Api
+    from skein_pc2.gateway_api.client import GatewayApi
 
 UNKNOWN_ACTION = "Unknown action"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask(Errand):
+class Ask(RequestContext):
     """One message that can be understood."""
 
     message: Message
@@ -44,11 +44,11 @@ def lower_case(text: str) -> Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class RequestRunner:
     """Does what a message asks and answers it, whatever happens."""
 
-    api: Api
-    turns: Turns
+    api: GatewayApi
+    turns: ConcurrencyLimit
 
     async def answer(
         self, message: Message, action: Action, refusal: Refusal, *, name: str, deadline: float
@@ -56,7 +56,7 @@ class Talk:
         """Answer a message with what `action` answers before the deadline, else with a refusal."""
         try:
             given = message.get("request_id") or message.get("op_id") or secrets.token_hex(8)
-            ask = Ask(request_id=values.shown(given), deadline=deadline, message=message, at=datetime.now(UTC))
+            ask = Ask(request_id=values.truncate_name(given), deadline=deadline, message=message, at=datetime.now(UTC))
             return await self.turns.do(ask, lambda: action(ask), name=name)
-        except Rejected as no:
+        except RequestError as no:
             return refusal(values.said(no))

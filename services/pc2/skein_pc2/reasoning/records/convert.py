@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.frames import repeatable, timestamp
+from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.records import memory_lists
 from skein_pc2.reasoning.records import values as words
 from skein_pc2.reasoning.records.strength import MOST, NEW, Strength
@@ -42,7 +42,7 @@ _DECIMALS = 6
 
 def new_id(message: Mapping[str, Any], place: int = 0) -> str:
     """Make the id of a memory; a message that its sender can repeat (it has a request_id) gets the same one again."""
-    again = repeatable(dict(message))
+    again = repeat_key(dict(message))
     if not again:
         return f"mem_{secrets.token_hex(_DIGITS // 2)}"
     return id_of(again, str(place))
@@ -50,7 +50,7 @@ def new_id(message: Mapping[str, Any], place: int = 0) -> str:
 
 def id_of(*names: str) -> str:
     """Make the one id that belongs to some names."""
-    return f"mem_{hashlib.sha256(words.compact(names).encode()).hexdigest()[:_DIGITS]}"
+    return f"mem_{hashlib.sha256(words.to_compact_json(names).encode()).hexdigest()[:_DIGITS]}"
 
 
 def memory_of(values: Mapping[str, Any], *, external_id: str, importance: float) -> pb.Memory:
@@ -79,7 +79,7 @@ def with_text(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Write a content that is an object or a list as one text, by which its memory is found."""
     content = values.get("content")
     if isinstance(content, dict | list) and content:
-        return {**values, "content": words.clean(words.compact(content))}
+        return {**values, "content": words.replace_unstorable(words.to_compact_json(content))}
     return values
 
 
@@ -203,7 +203,7 @@ def given_strength(values: Mapping[str, Any], at: datetime) -> Strength:
     given = values.get("last_accessed") or values.get("created_at")
     return Strength(
         value=NEW if value is None else float(min(MOST, max(0.0, value))),
-        last_accessed=at if given is None else min(at, fields.moment(given, "last_accessed")),
+        last_accessed=at if given is None else min(at, fields.read_time(given, "last_accessed")),
     )
 
 
@@ -242,10 +242,10 @@ def set_own_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> Non
             del own.fields[key]
     if not value:
         return
-    if words.levels(value, most=_MAX_OBJECT_LEVELS) <= _MAX_OBJECT_LEVELS and words.is_storable(value):
+    if words.json_depth(value, most=_MAX_OBJECT_LEVELS) <= _MAX_OBJECT_LEVELS and words.is_storable(value):
         own.fields[name].struct_value.CopyFrom(words.struct(value, name))
     else:
-        own[f"{name}_json"] = exact.dumps(exact.exactly(value), ensure_ascii=True)
+        own[f"{name}_json"] = exact.dumps(exact.to_decimals(value), ensure_ascii=True)
 
 
 def _stored_fields(memory: pb.Memory) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from skein.recall.v1 import recall_pb2
 from skein_kit.filters.expression import quoted
 from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Rejected
+from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, values
 from skein_pc2.reasoning.records.strength import FORGOTTEN
@@ -24,8 +24,8 @@ from skein_pc2.reasoning.records.strength import FORGOTTEN
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from skein_pc2.gateway_api.client import Api
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.gateway_api.client import GatewayApi
+    from skein_pc2.protocol.work_queue import RequestContext
     from skein_pc2.reasoning.records.answer import Ask
     from skein_pc2.reasoning.records.strength import Strength
 
@@ -46,7 +46,7 @@ _MOST_OPERATIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a query found, best or newest first."""
 
     memories: list[pb.Memory] = field(default_factory=list)
@@ -54,10 +54,10 @@ class Found:
     is_cut: bool = False
 
 
-class Keeper:
+class MemoryStore:
     """Stores and finds memories."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     async def keep(self, ask: Ask, memory: pb.Memory) -> str:
@@ -65,12 +65,12 @@ class Keeper:
         await self.create(ask, memory)
         return memory.external_id
 
-    async def create(self, errand: Errand, memory: pb.Memory) -> bool:
+    async def create(self, errand: RequestContext, memory: pb.Memory) -> bool:
         """Store a memory, in a session that is there from now on; say whether its id was free.
 
         The id of a memory that was deleted is not: what was deleted does not come back that way.
         """
-        await named_sessions.ensured(self._api, errand, memory.session_id)
+        await named_sessions.ensure_session(self._api, errand, memory.session_id)
         try:
             await self._api.call(
                 self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), errand
@@ -109,7 +109,7 @@ class Keeper:
         except aio.AioRpcError as error:
             raise _not_found(error, memory_id) from None
 
-    async def update(self, errand: Errand, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
+    async def update(self, errand: RequestContext, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
         """Change fields of a memory, if its revision is still the current one. Raises AioRpcError."""
         request = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=paths))
         return (await self._api.call(self._api.memories.UpdateMemory, request, errand)).memory
@@ -134,10 +134,10 @@ class Keeper:
                 await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
             else:
                 return strength.current(ask.at)
-        text = f"Memory {values.shown(memory_id)} is being changed by many others; try again soon"
-        raise Rejected(RATE_LIMIT_EXCEEDED, text)
+        text = f"Memory {values.truncate_name(memory_id)} is being changed by many others; try again soon"
+        raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
-    async def find(self, ask: Ask, query: Mapping[str, Any]) -> Found:
+    async def find(self, ask: Ask, query: Mapping[str, Any]) -> SearchResult:
         """Answer a query: by id, else ids, else keywords, else source."""
         if query.get("id"):
             found = await self._by_id(ask, values.needed(query, "id"), query)
@@ -148,7 +148,7 @@ class Keeper:
         elif query.get("source"):
             found = self._strong(await self._by_source(ask, values.needed(query, "source")), ask, query)
         else:
-            raise Rejected(INVALID_REQUEST, NO_QUERY)
+            raise RequestError(INVALID_REQUEST, NO_QUERY)
         await self._use(ask, found.memories)
         return found
 
@@ -162,22 +162,22 @@ class Keeper:
 
         return await asyncio.gather(*(one(call) for call in calls))
 
-    async def _by_id(self, ask: Ask, name: str, query: Mapping[str, Any]) -> Found:
+    async def _by_id(self, ask: Ask, name: str, query: Mapping[str, Any]) -> SearchResult:
         """Find one memory. Raises Rejected when it does not exist, or is forgotten and not asked for nevertheless."""
         memory = await self.get(ask, name)
         if records.strength_of(memory, ask.at).is_forgotten(ask.at) and query.get("include_forgotten") is not True:
-            text = f"Memory {values.shown(name)} is forgotten"
-            raise Rejected(MEMORY_NOT_FOUND, text)
-        return Found([memory])
+            text = f"Memory {values.truncate_name(name)} is forgotten"
+            raise RequestError(MEMORY_NOT_FOUND, text)
+        return SearchResult([memory])
 
-    async def _by_ids(self, ask: Ask, names: Sequence[str]) -> Found:
+    async def _by_ids(self, ask: Ask, names: Sequence[str]) -> SearchResult:
         wanted = names[:_MOST_IDS]
         response = await self._api.call(
             self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=wanted), ask
         )
-        return Found(list(response.memories), bool(response.deferred) or len(wanted) < len(names))
+        return SearchResult(list(response.memories), bool(response.deferred) or len(wanted) < len(names))
 
-    async def _by_keywords(self, ask: Ask, query: Mapping[str, Any]) -> Found:
+    async def _by_keywords(self, ask: Ask, query: Mapping[str, Any]) -> SearchResult:
         keywords = fields.texts(query["keywords"], "keywords")
         if len(keywords) > _MOST_KEYWORDS:
             raise fields.invalid("keywords", f"are {_MOST_KEYWORDS} at most")
@@ -198,9 +198,9 @@ class Keeper:
         )
         response = await self._api.call(self._api.index.Recall, request, ask)
         is_cut = len(response.hits) == _MOST_HITS or response.filter_truncated
-        return Found([hit.memory for hit in response.hits], is_cut)
+        return SearchResult([hit.memory for hit in response.hits], is_cut)
 
-    async def _by_source(self, ask: Ask, source: str) -> Found:
+    async def _by_source(self, ask: Ask, source: str) -> SearchResult:
         """Find what has a source, or the agent of that name, newest first."""
         name = quoted(source)
         pages = await asyncio.gather(
@@ -210,9 +210,9 @@ class Keeper:
         found = {memory.memory_id: memory for page in pages for memory in page.memories}
         newest = sorted(found.values(), key=memory_lists.created, reverse=True)
         is_cut = any(page.next_page_token for page in pages) or len(newest) > memory_lists.DEFAULT_LIMIT
-        return Found(newest[: memory_lists.DEFAULT_LIMIT], is_cut)
+        return SearchResult(newest[: memory_lists.DEFAULT_LIMIT], is_cut)
 
-    def _strong(self, found: Found, ask: Ask, query: Mapping[str, Any]) -> Found:
+    def _strong(self, found: SearchResult, ask: Ask, query: Mapping[str, Any]) -> SearchResult:
         """Leave out what is weaker than wanted and, unless it is asked for, what is forgotten."""
         least = query.get("min_strength", 0)
         if not isinstance(least, int | float) or isinstance(least, bool):
@@ -222,7 +222,7 @@ class Keeper:
         elif least <= FORGOTTEN:
             # Clients send the threshold as a matter of course, also when they ask for what is below it.
             least = 0
-        return Found(
+        return SearchResult(
             [memory for memory in found.memories if records.strength_of(memory, ask.at).current(ask.at) >= least],
             found.is_cut,
         )
@@ -249,8 +249,8 @@ def strengths(memories: Sequence[pb.Memory], ask: Ask) -> list[Strength]:
     return [records.strength_of(memory, ask.at) for memory in memories if records.is_own(memory)]
 
 
-def _missing(memory_id: str) -> Rejected:
-    return Rejected(MEMORY_NOT_FOUND, f"Memory {values.shown(memory_id)} not found")
+def _missing(memory_id: str) -> RequestError:
+    return RequestError(MEMORY_NOT_FOUND, f"Memory {values.truncate_name(memory_id)} not found")
 
 
 def _not_found(error: aio.AioRpcError, memory_id: str) -> Exception:

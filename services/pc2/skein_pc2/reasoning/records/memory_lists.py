@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, Rejected
+from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, RequestError
 from skein_pc2.reasoning.records import values as words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_pc2.gateway_api.client import Api
-    from skein_pc2.protocol.work_queue import Errand
+    from skein_pc2.gateway_api.client import GatewayApi
+    from skein_pc2.protocol.work_queue import RequestContext
 
 DEFAULT_LIMIT, MOST = 200, 500
 # A call looks at a bounded number of memories, so a page may be short; after so many the rest is left for another ask.
@@ -42,8 +42,8 @@ class Page:
 
 
 async def listed(
-    api: Api,
-    errand: Errand,
+    api: GatewayApi,
+    errand: RequestContext,
     filter_: pb.MemoryFilter,
     *,
     limit: int = DEFAULT_LIMIT,
@@ -68,11 +68,11 @@ async def listed(
 
 def bounds(values: Mapping[str, Any]) -> tuple[int, str]:
     """Read how many are wanted, and from where on."""
-    limit = fields.whole(values.get("limit"), "limit", default=DEFAULT_LIMIT, least=1)
+    limit = fields.integer(values.get("limit"), "limit", default=DEFAULT_LIMIT, least=1)
     return min(limit, MOST), words.text(values, "page_token")
 
 
-async def forget(api: Api, errand: Errand, filter_: pb.MemoryFilter) -> int:
+async def forget(api: GatewayApi, errand: RequestContext, filter_: pb.MemoryFilter) -> int:
     """Delete the memories that pass, so that they can be restored for a while; return how many they were.
 
     Raises AioRpcError, and Rejected when there was no time for all of them.
@@ -87,7 +87,7 @@ async def forget(api: Api, errand: Errand, filter_: pb.MemoryFilter) -> int:
             return count
         if errand.seconds() < _FORGET_MARGIN_SECONDS:
             text = f"{count} memories are forgotten and there are more: ask again for the rest"
-            raise Rejected(RATE_LIMIT_EXCEEDED, text)
+            raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
 
 def memory_id(memory: pb.Memory) -> str:

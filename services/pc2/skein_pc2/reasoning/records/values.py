@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values.number_marks import number_in
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.errors import VALIDATION_ERROR, Rejected
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,23 +49,23 @@ def needed(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> st
     """Read the first of some texts that is there and says something; `missing` is the refusal when none is."""
     found = text(values, *names)
     if not found.strip():
-        raise Rejected(VALIDATION_ERROR, missing)
+        raise RequestError(VALIDATION_ERROR, missing)
     return found
 
 
-def user(values: Mapping[str, Any]) -> str:
+def user_id(values: Mapping[str, Any]) -> str:
     """Read whom a message is about."""
     return text(values, "user_id").strip() or DEFAULT_USER
 
 
 def struct(value: Mapping[str, Any], field: str) -> Struct:
     """Read an object that is stored as such."""
-    if levels(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
         raise fields.invalid(field, f"is nested deeper than {_MOST_LEVELS} levels")
     return fields.struct(dict(value), field)
 
 
-def levels(value: Any, *, most: int) -> int:
+def json_depth(value: Any, *, most: int) -> int:
     """Return how deeply a JSON value is nested, 0 for one that is not; it looks no further than one beyond `most`."""
     depth, row = 0, [value]
     while depth <= most:
@@ -79,7 +79,7 @@ def levels(value: Any, *, most: int) -> int:
 
 def is_storable(value: Any) -> bool:
     """Say whether a JSON value comes back from a Struct as it was."""
-    if levels(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
         return False
     left = [value]
     while left:
@@ -148,22 +148,22 @@ def priority(value: float) -> str:
     return min(names, key=lambda name: abs(_PRIORITIES[name] - value))
 
 
-def clean(value: str) -> str:
+def replace_unstorable(value: str) -> str:
     """Return a text with what cannot be stored replaced."""
     return _UNSTORABLE.sub("�", value)
 
 
-def compact(value: Any) -> str:
+def to_compact_json(value: Any) -> str:
     """Write a JSON value as short text, always the same one."""
-    return exact_json.dumps(exact_json.exactly(value), sort_keys=True)
+    return exact_json.dumps(exact_json.to_decimals(value), sort_keys=True)
 
 
-def shown(value: object) -> str:
+def truncate_name(value: object) -> str:
     """Write a name of the sender's, cut to a length that an answer has room for."""
     return str(value)[:_SHOWN_CHARACTERS]
 
 
-def said(no: Rejected) -> str:
+def said(no: RequestError) -> str:
     """Write a refusal as one text: these dialects have no place for details."""
     violations = no.details.get("violations") or []
     unstated = [found for found in violations if found["description"] not in no.message]
