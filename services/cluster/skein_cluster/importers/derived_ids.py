@@ -18,7 +18,7 @@ _DERIVED_DIGITS = 32
 def derived_id(given: Mapping[str, Any]) -> str:
     """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing.
 
-    Raises JsonInvalid for a line that JSON cannot say.
+    Raises InvalidJson for a line that JSON cannot say.
     """
     try:
         text = exact.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))

@@ -16,7 +16,7 @@ class TextRejected(Exception):
 
 
 class Provider(Protocol):
-    """Makes the vectors of one model, of unit length. Refuses with ModelUnavailable or ModelAnswerInvalid."""
+    """Computes vectors of one model, of unit length. Raises ModelUnavailable or ModelResponseInvalid."""
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector for each text, in order; raise TextRejected when one of them cannot be taken."""
