@@ -80,8 +80,8 @@ class Transaction:
 
     async def value(self, query: Query, **values: object) -> Any:
         """Return the first column of the first row; None when there is none."""
-        with self.database.observed(query):
-            return await self._connection.fetchval(query.text, *query.bind(values))
+        row = await self.row(query, **values)
+        return None if row is None else row[0]
 
     async def execute(self, query: Query, **values: object) -> int:
         """Run a statement and return how many rows it touched."""

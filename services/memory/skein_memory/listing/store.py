@@ -97,7 +97,7 @@ class MemoryListStore(Store):
         )
 
     async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
-        """Count the memories that pass; None when that takes a look at more than LOOKS of them."""
+        """Count the memories that pass; None when that takes a look at more than MAX_ROWS_SCANNED of them."""
         spans = list(wanted.spans(None, at))
         if not spans:
             return 0
@@ -195,7 +195,7 @@ async def find(
     tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime,
     is_descending: bool = True,
 ) -> MatchingIds:  # fmt: skip
-    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most.
+    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most.
 
     The newest come first; the oldest unless `is_descending`.
     """
