@@ -65,7 +65,7 @@ async def find_ordered(
     count: int,
     at: datetime,
 ) -> OrderedIds:
-    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most."""
+    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most."""
     asked = wanted.condition(at)
     condition, scanned = compile_to_sql(asked, ENTRIES), scan_cost.scan_cost_sql(asked, ENTRIES)
     scans = tx.database.scans.begin(tenant_id) if scanned else None
