@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(400)
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
 PATIENCE_SECONDS = 90.0
-_REFERENCE = re.compile(r"\$\{(\w+)(?::[?-]([^}]*))?\}")
+_REFERENCE = re.compile(r"\$\{(\w+)(?::[?-]([^${}]*))?\}")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ class Composed:
         return {"PATH": "/usr/bin:/bin", **given}
 
     def _here(self, text: str) -> str:
-        text = _REFERENCE.sub(lambda match: self.secrets.get(match[1], match[2] or ""), text)
+        # The inner references first, as a default may hold one.
+        while (found := _REFERENCE.search(text)) is not None:
+            text = f"{text[: found.start()]}{self.secrets.get(found[1], found[2] or '')}{text[found.end() :]}"
         database = re.fullmatch(r"postgresql://(\w+):\w+@postgres:5432/(\w+)", text)
         if database is not None:
             return self._server.url(user=database[1], database=database[2])

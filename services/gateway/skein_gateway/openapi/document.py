@@ -126,14 +126,14 @@ _PARAMETERS: Mapping[str, Schema] = {
     "AgentId": {
         "name": CLAIMED_AGENT_KEY,
         "in": "header",
-        "description": "The agent that the caller says it works for: a claim, for the access log alone.",
-        "schema": {"type": "string", "maxLength": 255},
+        "description": "The agent that the caller claims to work for, for the access log. Ignored beyond 255 bytes.",
+        "schema": {"type": "string"},
     },
     "SessionId": {
         "name": CLAIMED_SESSION_KEY,
         "in": "header",
-        "description": "The session that the caller says it works in: a claim, for the access log alone.",
-        "schema": {"type": "string", "maxLength": 255},
+        "description": "The session that the caller claims to work in, for the access log. Ignored beyond 255 bytes.",
+        "schema": {"type": "string"},
     },
     "TenantId": {
         "name": TENANT_KEY,

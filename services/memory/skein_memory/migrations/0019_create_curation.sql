@@ -82,7 +82,7 @@ CREATE POLICY tenant ON memory.aliases
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
 
--- What a memory says, as one number: the same for memories that say the same (see skein_memory.curation.model). Null in rows
+-- What a memory says, as one number: the same for memories that say the same (see skein_memory.curation). Null in rows
 -- that are older than this, until they change.
 ALTER TABLE memory.entries ADD COLUMN fingerprint uuid;
 -- When idleness begins to count for the next decay; null when a memory decayed as often as it may. The one place that
