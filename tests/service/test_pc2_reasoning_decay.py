@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_pc2 import Assistant, assistant_of
+from fix_states import superuser
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from fix_cluster import Cluster, Tenant
 
@@ -203,15 +205,48 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
 
     changed = [{**item, "freshness_score": 0.5, "type": "medium_term"} for item in memories]
     answer = await act(assistant, "update_memories", memories=changed)
-
-    async with asyncio.timeout(60):
-        # A list waits for the background, but not longer than its client does.
-        while (after := await all_memories(assistant)) != changed:
-            await asyncio.sleep(0.1)
-    assert len(memories) == 300
     assert answer["status"] == "success"
+
+    # A list waits for the background, but not longer than its client does.
+    await until_told(assistant, changed)
+    assert len(memories) == 300
+    after = await all_memories(assistant)
     assert answer["updated"] + answer.get("remaining", 0) == 300
     assert {(item["type"], item["freshness_score"]) for item in after} == {("medium_term", 0.5)}
+
+
+async def until_told(assistant: Assistant, items: list[dict[str, Any]]) -> None:
+    """Wait until pc2 has written what was sent, as its next list shows."""
+    async with asyncio.timeout(60):
+        while await all_memories(assistant) != items:
+            await asyncio.sleep(0.1)
+
+
+async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
+        await filled(assistant, tenant)
+        memories = await all_memories(assistant)
+        changed = [{**item, "freshness_score": 0.5} for item in memories]
+
+        async with unchangeable_sessions(cluster, tenant):
+            answer = await act(assistant, "update_memories", memories=changed)
+        assert answer == {"status": "success", "updated": 3, "stored": 0, "unchanged": 0, "remaining": 2}
+
+        await until_told(assistant, changed)
+
+
+@asynccontextmanager
+async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
+    """Keep everybody from changing what was said to a tenant until the block ends."""
+    connection = await superuser(cluster)
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT FROM session.sessions WHERE tenant_id = $1 FOR UPDATE", tenant.tenant_id)
+            yield
+    finally:
+        await connection.close()
 
 
 async def test_values_that_a_struct_cannot_hold_come_back_as_they_were(assistant: Assistant) -> None:

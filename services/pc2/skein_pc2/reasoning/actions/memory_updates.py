@@ -158,7 +158,9 @@ class MemoryUpdates:
                     known.messages.setdefault(decay.key_of(decay.message_item(message, ask.at)), message)
         # Newer messages have taken the place of these.
         missing = sorted(message_ids - known.messages.keys())
-        await self._keeper.together(ask, [partial(self._read_message, ask, name, known) for name in missing])
+        read = await self._keeper.together(ask, [partial(self._read_message, ask, name, known) for name in missing])
+        if None in read:
+            raise TimeoutError
         return known
 
     async def _read_message(self, ask: Ask, name: str, known: _ItemIndex) -> bool:

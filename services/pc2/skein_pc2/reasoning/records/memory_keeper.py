@@ -153,12 +153,25 @@ class MemoryStore:
         return found
 
     async def together(self, ask: Ask, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
-        """Wait for calls, some of them at the same time; None stands for those that there was no time to begin with."""
+        """Wait for calls, some of them at the same time; None stands for those that there was not time enough for.
+
+        A call that was begun may have had its effect all the same.
+        """
         free = asyncio.Semaphore(_AT_ONCE)
 
         async def one(call: Callable[[], Awaitable[Any]]) -> Any:
             async with free:
-                return await call() if ask.seconds() > _MARGIN_SECONDS else None
+                if ask.seconds() <= _MARGIN_SECONDS:
+                    return None
+                try:
+                    async with asyncio.timeout_at(ask.deadline - _MARGIN_SECONDS / 2):
+                        return await call()
+                except TimeoutError:
+                    return None
+                except aio.AioRpcError as error:
+                    if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                        raise
+                    return None
 
         return await asyncio.gather(*(one(call) for call in calls))
 
