@@ -1,4 +1,4 @@
-"""Refusals of the tenancy service."""
+"""Errors of the tenancy service."""
 
 from __future__ import annotations
 

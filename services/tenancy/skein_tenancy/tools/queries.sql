@@ -1,5 +1,5 @@
 -- create_tool --
--- Make a tool; no row comes back when the tenant has one with this id or this name.
+-- Create a tool; no row comes back when the tenant has one with this id or this name.
 INSERT INTO tenancy.tools
     (tenant_id, tool_id, name, description, json_schema, source_type, source_code, tags, metadata, create_time,
      update_time, created_by, updated_by)
@@ -60,8 +60,8 @@ WHERE tenant_id = :tenant_id AND tool_id = :tool_id
 RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
     update_time, created_by, updated_by, delete_time;
 
--- taken_tool --
--- Read since when the tool is deleted that has an id or a name.
+-- find_conflicting_tool --
+-- Read the delete time of the tool that has an id or a name; NULL for one that is not deleted.
 SELECT delete_time
 FROM tenancy.tools
 WHERE tenant_id = :tenant_id AND (tool_id = :tool_id OR name = :name)
@@ -87,13 +87,6 @@ RETURNING tool_id, name, description, json_schema, source_type, source_code, tag
 DELETE FROM tenancy.tools
 WHERE tenant_id = :tenant_id AND tool_id = :tool_id;
 
--- share_agent --
--- Keep one agent from being deleted until the transaction ends.
-SELECT agent_id
-FROM tenancy.agents
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL
-FOR KEY SHARE;
-
 -- share_tool --
 -- Keep one tool from being deleted until the transaction ends.
 SELECT tool_id
@@ -102,17 +95,12 @@ WHERE tenant_id = :tenant_id AND tool_id = :tool_id AND delete_time IS NULL
 FOR KEY SHARE;
 
 -- attach_tool --
--- Give an agent a tool, unless it has it.
+-- Attach a tool to an agent, unless it is attached.
 INSERT INTO tenancy.agent_tools (tenant_id, agent_id, tool_id, create_time, created_by)
 VALUES (:tenant_id, :agent_id, :tool_id, :create_time, :created_by)
 ON CONFLICT ON CONSTRAINT agent_tools_pkey DO NOTHING;
 
 -- detach_tool --
--- Take a tool away from an agent, if it has it.
+-- Detach a tool from an agent, if it is attached.
 DELETE FROM tenancy.agent_tools
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND tool_id = :tool_id;
-
--- detach_tools --
--- Take all tools away from an agent.
-DELETE FROM tenancy.agent_tools
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id;
