@@ -22,7 +22,7 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL;
 
 -- list_agents --
 -- Read a page of the tenant's agents in order of their ids; `after` is the last one of the page before. Deleted ones come
--- only when they are asked for, and none that is being purged.
+-- with `show_deleted` only, and purged ones never.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
     delete_time
@@ -54,7 +54,8 @@ RETURNING agent_id, display_name, agent_type, description, system_prompt, topic,
     delete_time;
 
 -- lock_agent_any --
--- Read one agent, deleted or not, and keep others from changing it until the transaction ends; none that is being purged.
+-- Read one agent, deleted or not, and keep others from changing it until the transaction ends; no row comes back for a
+-- purged one.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by, delete_time
 FROM tenancy.agents
@@ -62,7 +63,7 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND purge_time IS NULL
 FOR UPDATE;
 
 -- agent_delete_time --
--- Read the delete time of an agent, also of one that is being purged.
+-- Read the delete time of an agent, also of a purged one.
 SELECT delete_time
 FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id;

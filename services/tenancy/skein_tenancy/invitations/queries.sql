@@ -33,8 +33,8 @@ LIMIT :size;
 -- get_invitation --
 -- Read an invitation and the hash of its secret; no row comes back when its tenant is deleted, or a grant that made
 -- it has ended.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed AS is_mailed, invitations.expire_time,
-    invitations.use_time, invitations.revoke_time
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed AS is_mailed,
+    invitations.expire_time, invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
@@ -47,8 +47,8 @@ WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invita
 -- lock_invitation --
 -- Read an invitation and keep others from accepting it until the transaction ends; no row comes back when its tenant is
 -- deleted, or a grant that made it has ended.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed AS is_mailed, invitations.expire_time,
-    invitations.use_time, invitations.revoke_time
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed AS is_mailed,
+    invitations.expire_time, invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active

@@ -11,13 +11,15 @@ INSERT INTO tenancy.allowances AS bucket
     (tenant_id, caller, tokens, granted, refill_time, hour_time, hour_count, day_time, day_count)
 VALUES
     (:tenant_id, :caller,
-     :burst::double precision - greatest(0, floor(least(:requested::integer, :burst, :max_per_hour::bigint, :max_per_day::bigint))),
+     :burst::double precision
+         - greatest(0, floor(least(:requested::integer, :burst, :max_per_hour::bigint, :max_per_day::bigint))),
      greatest(0, floor(least(:requested, :burst, :max_per_hour, :max_per_day))), :at,
      :hour_time, greatest(0, floor(least(:requested, :burst, :max_per_hour, :max_per_day))),
      :day_time, greatest(0, floor(least(:requested, :burst, :max_per_hour, :max_per_day))))
 ON CONFLICT ON CONSTRAINT allowances_pkey DO UPDATE
     SET (tokens, granted, refill_time, hour_time, hour_count, day_time, day_count) = (
-        SELECT lease.tokens - lease.granted, lease.granted, CASE WHEN bucket.refill_time > :at::timestamptz + interval '1 minute' THEN :at
+        SELECT lease.tokens - lease.granted, lease.granted,
+               CASE WHEN bucket.refill_time > :at::timestamptz + interval '1 minute' THEN :at
                     ELSE greatest(:at, bucket.refill_time) END,
                :hour_time, lease.hour_count + lease.granted, :day_time, lease.day_count + lease.granted
         FROM (

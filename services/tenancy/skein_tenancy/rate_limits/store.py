@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import NO_TENANT
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_tenancy.rate_limits.model import DefaultRateLimits, RateLimit
-
-_HOUR_SECONDS, _DAY_SECONDS = 3600, 86400
 
 
 class RateLimitStore:
@@ -92,7 +91,7 @@ async def _acquire(
         tokens=row["tokens"],
         hour_count=row["hour_count"],
         day_count=row["day_count"],
-        hour_seconds_left=_HOUR_SECONDS - (at - hour).total_seconds(),
-        day_seconds_left=_DAY_SECONDS - (at - day).total_seconds(),
+        hour_seconds_left=(hour + timedelta(hours=1) - at).total_seconds(),
+        day_seconds_left=(day + timedelta(days=1) - at).total_seconds(),
     )
     return RateLease.create(limit, row["granted"], bucket)

@@ -27,8 +27,8 @@ ORDER BY tool_id
 LIMIT :size;
 
 -- list_tools_of_agent --
--- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before. Neither deleted tools
--- come, nor those of a deleted agent.
+-- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before. Deleted tools
+-- and those of a deleted agent are left out.
 SELECT tools.tool_id, tools.name, tools.description, tools.json_schema, tools.source_type, tools.source_code,
     tools.tags, tools.metadata, tools.revision, tools.create_time, tools.update_time, tools.created_by, tools.updated_by,
     tools.delete_time
@@ -37,8 +37,8 @@ JOIN tenancy.tools ON tools.tenant_id = agent_tools.tenant_id AND tools.tool_id 
 WHERE agent_tools.tenant_id = :tenant_id AND agent_tools.agent_id = :agent_id AND agent_tools.tool_id > :after
     AND tools.delete_time IS NULL
     AND NOT EXISTS (
-        SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL)
+        SELECT FROM tenancy.agents AS deleted
+        WHERE deleted.tenant_id = :tenant_id AND deleted.agent_id = :agent_id AND deleted.delete_time IS NOT NULL)
 ORDER BY agent_tools.tool_id
 LIMIT :size;
 
