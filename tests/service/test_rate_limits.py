@@ -23,8 +23,9 @@ from skein.auth.v1 import auth_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_tenancy.quotas.model import DefaultRateLimits, RateLimit
-from skein_tenancy.quotas.store import QuotaStore
+from skein_tenancy.rate_limits.convert import request_lease
+from skein_tenancy.rate_limits.model import DefaultRateLimits, RateLimit
+from skein_tenancy.rate_limits.store import RateLimitStore
 from skein_tenancy.settings import TenancySettings
 
 LIST = tenancy_pb2.ListAgentsRequest()
@@ -144,18 +145,36 @@ async def test_calls_pass_while_tenancy_does_not_answer(cluster: Cluster, tenant
 
 
 @pytest.fixture
-async def store(cluster: Cluster) -> AsyncIterator[QuotaStore]:
+async def store(cluster: Cluster) -> AsyncIterator[RateLimitStore]:
     url = cluster.postgres.url(user="postgres", database="skein")
     async with Database.open(url, service="tenancy", size=8, timeout=30.0) as database:
-        yield QuotaStore(database)
+        yield RateLimitStore(database)
 
 
-async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: QuotaStore, tenant: Tenant) -> None:
+async def lease_from(
+    store: RateLimitStore,
+    tenant_id: uuid.UUID | None,
+    caller: str,
+    counts: tuple[int, int],
+    defaults: DefaultRateLimits | None = None,
+) -> limits_pb2.LeaseRequestsResponse:
+    """Lease so many calls of a tenant and of a caller."""
+    if defaults is None:
+        defaults = DefaultRateLimits.from_settings(TenancySettings())
+    tenant_count, caller_count = counts
+    return request_lease(
+        await store.lease_requests(
+            tenant_id, caller, tenant_count=tenant_count, caller_count=caller_count, defaults=defaults
+        )
+    )
+
+
+async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: RateLimitStore, tenant: Tenant) -> None:
     defaults = DefaultRateLimits(tenant_rate=20, tenant_burst=100, caller_rate=1000, caller_burst=1000)
     started = now()
 
     leases = await asyncio.gather(
-        *(store.lease_requests(tenant.tenant_id, f"api_key:{n % 3}", (7, 7), defaults) for n in range(40))
+        *(lease_from(store, tenant.tenant_id, f"api_key:{n % 3}", (7, 7), defaults) for n in range(40))
     )
 
     seconds = (now() - started).total_seconds()
@@ -165,10 +184,10 @@ async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: QuotaS
 
 
 async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
-    cluster: Cluster, store: QuotaStore, tenant: Tenant
+    cluster: Cluster, store: RateLimitStore, tenant: Tenant
 ) -> None:
     defaults = DefaultRateLimits(tenant_rate=1000, tenant_burst=10, caller_rate=1000, caller_burst=10)
-    await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults)
+    await lease_from(store, tenant.tenant_id, "api_key:x", (10, 10), defaults)
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     await connection.execute(
         "UPDATE tenancy.allowances SET tokens = 0, refill_time = now() + interval '1 hour' WHERE tenant_id = $1",
@@ -176,19 +195,18 @@ async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
     )
     await connection.close()
 
-    await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults)
+    await lease_from(store, tenant.tenant_id, "api_key:x", (10, 10), defaults)
     async with asyncio.timeout(30):
-        while not (await store.lease_requests(tenant.tenant_id, "api_key:x", (1, 1), defaults)).tenant_count:
+        while not (await lease_from(store, tenant.tenant_id, "api_key:x", (1, 1), defaults)).tenant_count:
             pass
 
 
 async def test_hours_and_days_are_counted_apart_from_the_bucket(
-    cluster: Cluster, store: QuotaStore, tenant: Tenant
+    cluster: Cluster, store: RateLimitStore, tenant: Tenant
 ) -> None:
     await limit(cluster, tenant, requests_per_hour=3, requests_per_day=1000)
-    defaults = TenancySettings().rates()
 
-    leases = [await store.lease_requests(tenant.tenant_id, "api_key:x", (10, 10), defaults) for _ in range(5)]
+    leases = [await lease_from(store, tenant.tenant_id, "api_key:x", (10, 10)) for _ in range(5)]
 
     # No more at once than a second's worth, so that a slow caller loses nothing.
     assert [lease.tenant_count for lease in leases] == [1, 1, 1, 0, 0]
@@ -198,20 +216,20 @@ async def test_hours_and_days_are_counted_apart_from_the_bucket(
     assert 0 < leases[-1].retry_delay.seconds <= 3600
 
 
-async def test_an_account_without_a_tenant_leases_for_itself(store: QuotaStore) -> None:
-    lease = await store.lease_requests(None, f"account:{uuid.uuid4()}", (0, 5), TenancySettings().rates())
+async def test_an_account_without_a_tenant_leases_for_itself(store: RateLimitStore) -> None:
+    lease = await lease_from(store, None, f"account:{uuid.uuid4()}", (0, 5))
 
     assert (lease.tenant_count, lease.caller_count) == (0, 5)
 
 
-async def test_idle_allowances_are_forgotten(store: QuotaStore, tenant: Tenant) -> None:
-    await store.lease_requests(tenant.tenant_id, "api_key:idle", (1, 1), TenancySettings().rates())
+async def test_idle_allowances_are_forgotten(store: RateLimitStore, tenant: Tenant) -> None:
+    await lease_from(store, tenant.tenant_id, "api_key:idle", (1, 1))
 
-    assert await store.delete_idle(tenant.tenant_id, now()) == 0
-    assert await store.delete_idle(tenant.tenant_id, now() + timedelta(days=2)) >= 2
+    assert await store.delete_idle_buckets(tenant.tenant_id, now()) == 0
+    assert await store.delete_idle_buckets(tenant.tenant_id, now() + timedelta(days=2)) >= 2
 
 
 def test_a_lease_is_no_more_than_a_seconds_worth() -> None:
-    assert RateLimit(kind="x", rate=500, burst=1000).chunk(10_000) == 500
-    assert RateLimit(kind="x", rate=500, burst=1000, hour_most=36_000).chunk(100) == 10
-    assert RateLimit(kind="x", rate=0.1, burst=6).chunk(100) == 1
+    assert RateLimit(kind="x", rate=500, burst=1000).lease_size(10_000) == 500
+    assert RateLimit(kind="x", rate=500, burst=1000, max_per_hour=36_000).lease_size(100) == 10
+    assert RateLimit(kind="x", rate=0.1, burst=6).lease_size(100) == 1

@@ -18,7 +18,6 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.subjects.model import SubjectFilter
 from skein_tenancy.subjects.store import property_parameters
 
 if TYPE_CHECKING:
@@ -244,10 +243,10 @@ async def test_a_search_by_properties_reads_the_key_of_properties_alone(database
     async with database.superuser() as superuser:
         await superuser.execute(FILL)
         await vacuum(superuser)
-    wanted = SubjectFilter(properties=[(f"profile.p{number}", '"v7"') for number in range(1, count + 1)], status=None)
+    properties = [(f"profile.p{number}", '"v7"') for number in range(1, count + 1)]
     query = QUERIES["list_subjects_with_properties"]
     page = {"tenant_id": TENANT, "status": None, "show_deleted": False, "after": "", "size": 51}
-    values = {**page, **property_parameters(wanted)}
+    values = {**page, **property_parameters(properties)}
 
     async with database.role("tenancy") as connection:
         await connection.execute(f"SET skein.tenant_id = '{TENANT}'")

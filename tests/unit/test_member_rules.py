@@ -31,7 +31,7 @@ def reaches(caller: Caller) -> list[str]:
     reached = []
     for role in ROLE_PERMISSIONS:
         try:
-            members.Authority.of(caller).must_reach(role)
+            members.Authority.of(caller).require_rank(role)
         except RoleTooLow:
             continue
         reached.append(role)
@@ -62,11 +62,11 @@ def test_an_operator_reaches_every_role() -> None:
     assert reaches(operator) == list(ROLE_PERMISSIONS)
 
 
-def covers(caller: Caller, *, instead_of: str = "") -> list[str]:
+def covers(caller: Caller, *, former_role: str = "") -> list[str]:
     covered = []
     for role in ROLE_PERMISSIONS:
         try:
-            members.Authority.of(caller).must_cover(role, instead_of=instead_of)
+            members.Authority.of(caller).require_permissions_for(role, former_role=former_role)
         except (RoleTooLow, PermissionEscalation):
             continue
         covered.append(role)
@@ -83,9 +83,9 @@ def test_a_role_is_given_by_who_has_all_of_its_permissions() -> None:
 
 
 def test_a_role_without_what_the_member_has_already_is_given_by_who_has_the_rest() -> None:
-    assert covers(key("members.write"), instead_of="member") == ["viewer", "member"]
+    assert covers(key("members.write"), former_role="member") == ["viewer", "member"]
     assert covers(
-        key("members.write", "members.read", "memory.write", "session.write", "subject.write"), instead_of="viewer"
+        key("members.write", "members.read", "memory.write", "session.write", "subject.write"), former_role="viewer"
     ) == ["viewer", "member"]
 
 
@@ -93,7 +93,7 @@ def test_who_is_bound_to_an_agent_gives_no_permission_to_a_person() -> None:
     bound = Caller(principal="api_key:1", tenant_id=TENANT, permissions=ROLE_PERMISSIONS["owner"], agent_id="butler")
 
     assert covers(bound) == []
-    assert covers(bound, instead_of="member") == ["viewer", "member"]
+    assert covers(bound, former_role="member") == ["viewer", "member"]
 
 
 def test_an_operator_gives_every_role() -> None:
@@ -104,7 +104,7 @@ def test_an_operator_gives_every_role() -> None:
 
 def test_what_is_asked_for_several_roles_is_asked_for_the_highest() -> None:
     with pytest.raises(RoleTooLow):
-        members.Authority.of(account("admin")).must_reach("viewer", "owner")
+        members.Authority.of(account("admin")).require_rank("viewer", "owner")
 
 
 @pytest.mark.parametrize("owners", [{ANN}, set()])
@@ -120,8 +120,12 @@ def test_one_of_two_owners_may_go() -> None:
 
 
 def test_an_account_passes_on_its_own_place_only() -> None:
-    assert members.OwnershipTransfer.of(account("owner"), BEN, None) == members.OwnershipTransfer(to=BEN, by=ANN)
-    assert members.OwnershipTransfer.of(account("owner"), BEN, ANN) == members.OwnershipTransfer(to=BEN, by=ANN)
+    assert members.OwnershipTransfer.of(account("owner"), BEN, None) == members.OwnershipTransfer(
+        new_owner_id=BEN, former_owner_id=ANN
+    )
+    assert members.OwnershipTransfer.of(account("owner"), BEN, ANN) == members.OwnershipTransfer(
+        new_owner_id=BEN, former_owner_id=ANN
+    )
     with pytest.raises(FieldInvalid):
         members.OwnershipTransfer.of(account("owner"), BEN, uuid4())
     with pytest.raises(FieldInvalid):
@@ -129,23 +133,27 @@ def test_an_account_passes_on_its_own_place_only() -> None:
 
 
 def test_a_key_and_an_operator_say_who_steps_down() -> None:
-    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, None) == members.OwnershipTransfer(to=BEN, by=None)
-    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, ANN) == members.OwnershipTransfer(to=BEN, by=ANN)
+    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, None) == members.OwnershipTransfer(
+        new_owner_id=BEN, former_owner_id=None
+    )
+    assert members.OwnershipTransfer.of(key("tenant.own"), BEN, ANN) == members.OwnershipTransfer(
+        new_owner_id=BEN, former_owner_id=ANN
+    )
     with pytest.raises(FieldInvalid):
         members.OwnershipTransfer.of(key("tenant.own"), BEN, BEN)
 
 
-def offer(
+def invitation_of(
     token: BearerToken,
     *,
     expire_time: datetime = NOW + timedelta(days=1),
     use_time: datetime | None = None,
     revoke_time: datetime | None = None,
-) -> invitations.Invitation:
-    return invitations.Invitation(
+) -> invitations.RedeemableInvitation:
+    return invitations.RedeemableInvitation(
         email="ann@example.com",
         role="member",
-        mailed=False,
+        is_mailed=False,
         secret_hash=token.secret_hash(),
         expire_time=expire_time,
         use_time=use_time,
@@ -156,8 +164,8 @@ def offer(
 def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
     token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
 
-    offer(token).judge(token, "ann@example.com", NOW)
-    offer(token).judge(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
+    invitation_of(token).verify(token, "ann@example.com", NOW)
+    invitation_of(token).verify(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +183,7 @@ def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, dateti
     token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
 
     with pytest.raises(InvitationNotFound):
-        offer(token, **changes).judge(token, email, NOW)
+        invitation_of(token, **changes).verify(token, email, NOW)
 
 
 def test_the_id_of_an_invitation_proves_nothing() -> None:
@@ -183,7 +191,7 @@ def test_the_id_of_an_invitation_proves_nothing() -> None:
     forged = BearerToken.made(invitations.PREFIX, TENANT, token.token_id)
 
     with pytest.raises(InvitationNotFound):
-        offer(token).judge(forged, "ann@example.com", NOW)
+        invitation_of(token).verify(forged, "ann@example.com", NOW)
 
 
 @pytest.mark.parametrize("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
@@ -198,16 +206,16 @@ def test_what_is_no_token_is_no_invitation(text: str) -> None:
 def test_an_address_is_to_be_verified_where_the_invitation_was_mailed(
     *, mailed: bool, verified: bool, accepted: bool
 ) -> None:
-    offer = invitations.Invitation(
+    invitation = invitations.RedeemableInvitation(
         email="ann@example.org",
         role="member",
         secret_hash=b"",
-        mailed=mailed,
+        is_mailed=mailed,
         expire_time=NOW,
         use_time=None,
         revoke_time=None,
     )
-    address = invitations.AccountAddress(email=offer.email, verified=verified)
+    address = members.AccountAddress(email=invitation.email, is_verified=verified)
 
     with nullcontext() if accepted else pytest.raises(InvitationNotFound):
-        address.accepts(offer)
+        invitation.require_verified(address)

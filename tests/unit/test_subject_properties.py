@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
+from skein_kit.filters.json_properties import MAX_PROPERTIES, parse_matches
 from skein_kit.rpc import well_known_types
-from skein_tenancy.subjects.properties import MAX_PROPERTIES, parse_matches, properties_of
+from skein_tenancy.subjects.model import properties_of
 
 SCALARS = st.text(max_size=400) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 

@@ -1,4 +1,4 @@
-"""Refusals of the tenancy service."""
+"""Errors of the tenancy service."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AgentDeleted(AlreadyExists):
 
 
 class DeletionStarted(FailedPrecondition):
-    """The rows of the tenant are being removed already."""
+    """The purge of the tenant has begun, so it cannot be undeleted."""
 
     reason = "DELETION_STARTED"
 
@@ -126,7 +126,7 @@ class LastOwner(FailedPrecondition):
 
 
 class RoleTooLow(PermissionDenied):
-    """Nobody gives, takes or changes a role above their own."""
+    """The role is above your own; ask a member with at least that role to give, take or change it."""
 
     reason = "ROLE_TOO_LOW"
 

@@ -1,8 +1,9 @@
-"""How the tenancy service is put together."""
+"""Composition root of the tenancy service: settings, database, clients, features, servicers."""
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,21 +13,37 @@ from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.outbound.mail import Mailer, MailSettings
+from skein_kit.quotas.store import QuotaCounter
+from skein_tenancy.agents.rpc import AgentHandlers
 from skein_tenancy.agents.store import AgentStore
-from skein_tenancy.canary import provisioner
+from skein_tenancy.canary.provisioner import provision
 from skein_tenancy.canary.store import CanaryStore
+from skein_tenancy.deletions.rpc import DeletionHandlers
 from skein_tenancy.deletions.store import DeletionStore
-from skein_tenancy.invitations.sender import InvitationSender
+from skein_tenancy.idempotency import IdempotentWrites
+from skein_tenancy.invitations.mailer import InvitationMailer
+from skein_tenancy.invitations.rpc import InvitationHandlers
 from skein_tenancy.invitations.store import InvitationStore
+from skein_tenancy.maintenance.rpc import MaintenanceHandlers
 from skein_tenancy.members.accounts import AccountClient
+from skein_tenancy.members.rpc import MemberHandlers
 from skein_tenancy.members.store import MemberStore
-from skein_tenancy.parts import Parts
+from skein_tenancy.organizations.rpc import OrganizationHandlers
+from skein_tenancy.organizations.store import OrganizationStore
+from skein_tenancy.policies.rpc import PolicyHandlers
 from skein_tenancy.policies.store import PolicyStore
+from skein_tenancy.quotas.rpc import QuotaHandlers
 from skein_tenancy.quotas.store import QuotaStore
+from skein_tenancy.rate_limits.model import DefaultRateLimits
+from skein_tenancy.rate_limits.rpc import RateLimitHandlers
+from skein_tenancy.rate_limits.store import RateLimitStore
 from skein_tenancy.servicers import TenancyInternalServicer, TenancyServicer
 from skein_tenancy.settings import TenancySettings
+from skein_tenancy.subjects.rpc import SubjectHandlers
 from skein_tenancy.subjects.store import SubjectStore
-from skein_tenancy.tenants.store import DirectoryStore
+from skein_tenancy.tenants.rpc import TenantHandlers
+from skein_tenancy.tenants.store import TenantStore
+from skein_tenancy.tools.rpc import ToolHandlers
 from skein_tenancy.tools.store import ToolStore
 
 if TYPE_CHECKING:
@@ -35,36 +52,57 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
-    """Open the pool and put the servicers on it. Raises SettingInvalid."""
+    """Open the database and register the servicers. Raises SettingInvalid."""
     settings = TenancySettings.read(host.environment)
-    mailer = Mailer.of(MailSettings.read(host.environment))
-    servicers = ServicerRegistry()
-    async with host.database("tenancy", servicers) as database:
-        invitations = InvitationStore(database)
-        parts = Parts(
-            settings=settings,
-            accounts=AccountClient(auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))),
-            directory=DirectoryStore(database),
-            deletions=DeletionStore(database),
-            agents=AgentStore(database),
-            quotas=QuotaStore(database),
-            subjects=SubjectStore(database),
-            tools=ToolStore(database),
-            policies=PolicyStore(database),
-            members=MemberStore(database),
-            invitations=invitations,
-            inviting=InvitationSender(
-                invitations, mailer, partial(host.issuer, settings.issuer), most=settings.invitations_most
-            ),
+    mailer = InvitationMailer(
+        Mailer.of(MailSettings.read(host.environment)), issuer=partial(host.issuer, settings.issuer)
+    )
+    accounts = AccountClient(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")))
+    registry = ServicerRegistry()
+    async with host.database("tenancy", registry) as database, AsyncExitStack() as stack:
+        writes, quota_counter = IdempotentWrites(database), QuotaCounter("tenancy")
+        agents, members = AgentStore(database, quota_counter), MemberStore(database, quota_counter)
+        invitations, quotas = InvitationStore(database, members), QuotaStore(database)
+        rate_limits = RateLimitStore(database)
+        member_handlers = MemberHandlers(members, accounts, writes)
+        invitation_handlers = InvitationHandlers(
+            invitations, mailer, accounts, writes, max_per_hour=settings.invitations_most
         )
-        servicers.add(rpc.add_TenancyServiceServicer_to_server, TenancyServicer(parts))
-        servicers.add(rpc.add_UpkeepServiceServicer_to_server, TenancyInternalServicer(parts))
-        async with AsyncExitStack() as stack:
-            if CanarySettings.read(host.environment).canary_seconds > 0:
-                await stack.enter_async_context(
-                    background_tasks(canary=partial(provisioner.provision, CanaryStore(database)))
-                )
-            yield servicers
+        deletion_handlers = DeletionHandlers(
+            DeletionStore(database), writes, default_grace=timedelta(seconds=settings.delete_grace_seconds)
+        )
+        quota_handlers = QuotaHandlers(quotas, writes)
+        servicer = TenancyServicer(
+            organizations=OrganizationHandlers(OrganizationStore(database), writes),
+            tenants=TenantHandlers(
+                TenantStore(database, members, quotas),
+                accounts,
+                writes,
+                accounts_organization=settings.accounts_organization,
+                max_owned=settings.accounts_tenants_most,
+            ),
+            deletions=deletion_handlers,
+            members=member_handlers,
+            invitations=invitation_handlers,
+            agents=AgentHandlers(agents, writes),
+            subjects=SubjectHandlers(SubjectStore(database, quota_counter), writes),
+            tools=ToolHandlers(ToolStore(database, quota_counter), writes),
+            policies=PolicyHandlers(PolicyStore(database), writes),
+            quotas=quota_handlers,
+        )
+        internal_servicer = TenancyInternalServicer(
+            deletions=deletion_handlers,
+            members=member_handlers,
+            invitations=invitation_handlers,
+            quotas=quota_handlers,
+            rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
+            maintenance=MaintenanceHandlers(invitations, rate_limits, agents, writes),
+        )
+        registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
+        registry.add(rpc.add_UpkeepServiceServicer_to_server, internal_servicer)
+        if CanarySettings.read(host.environment).canary_seconds > 0:
+            await stack.enter_async_context(background_tasks(canary=partial(provision, CanaryStore(database))))
+        yield registry
 
 
 SERVICE = Service(name="tenancy", port=50052, calls=("auth",), start=start)

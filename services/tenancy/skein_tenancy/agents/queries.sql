@@ -1,5 +1,5 @@
 -- create_agent --
--- Make an agent; no row comes back when the tenant has one with this id.
+-- Create an agent; no row comes back when the tenant has one with this id.
 INSERT INTO tenancy.agents
     (tenant_id, agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config,
      embedding_config, tool_rules, mcp_servers, message_ids, create_time, update_time, created_by, updated_by)
@@ -22,7 +22,7 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL;
 
 -- list_agents --
 -- Read a page of the tenant's agents in order of their ids; `after` is the last one of the page before. Deleted ones come
--- only when they are asked for, and none that is being purged.
+-- with `show_deleted` only, and purged ones never.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by,
     delete_time
@@ -54,7 +54,8 @@ RETURNING agent_id, display_name, agent_type, description, system_prompt, topic,
     delete_time;
 
 -- lock_agent_any --
--- Read one agent, deleted or not, and keep others from changing it until the transaction ends; none that is being purged.
+-- Read one agent, deleted or not, and keep others from changing it until the transaction ends; no row comes back for a
+-- purged one.
 SELECT agent_id, display_name, agent_type, description, system_prompt, topic, metadata, llm_config, embedding_config,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by, delete_time
 FROM tenancy.agents
@@ -62,7 +63,7 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND purge_time IS NULL
 FOR UPDATE;
 
 -- agent_delete_time --
--- Read since when an agent is deleted, one that is being purged too.
+-- Read the delete time of an agent, also of a purged one.
 SELECT delete_time
 FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id;
@@ -82,7 +83,7 @@ RETURNING agent_id, display_name, agent_type, description, system_prompt, topic,
     tool_rules, mcp_servers, message_ids, revision, create_time, update_time, created_by, updated_by, delete_time;
 
 -- purge_agent --
--- Empty an agent that the transaction has locked, and let the worker remove what is left of it.
+-- Empty an agent that the transaction has locked; the worker removes the row later.
 UPDATE tenancy.agents
 SET display_name = '', agent_type = NULL, description = NULL, system_prompt = NULL, topic = NULL, metadata = NULL,
     llm_config = NULL, embedding_config = NULL, tool_rules = NULL, mcp_servers = '{}', message_ids = '{}',
@@ -90,16 +91,16 @@ SET display_name = '', agent_type = NULL, description = NULL, system_prompt = NU
     update_time = :purge_time, updated_by = :purged_by
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id;
 
--- empty_agent_answers --
--- Empty the stored answers that show an agent: repeated, the request gets an empty answer and does nothing.
+-- clear_agent_responses --
+-- Empty the saved responses that contain an agent: a repeated request gets an empty response and does nothing.
 UPDATE tenancy.requests
 SET response = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> '' AND method = ANY (:methods::text[])
-    AND position(:name::bytea IN response) > 0;
+    AND position(:prefix::bytea IN response) > 0;
 
 -- delete_purged_agents --
--- Remove purged agents of which the other services have nothing left, and with them their ids. They were purged so long
--- ago that no call is at work that began before.
+-- Remove purged agents to which no row of other services refers, which frees their ids. `purged_before` lies so far back
+-- that every call that began before the purge has ended.
 DELETE FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND purge_time <= :purged_before
     AND NOT EXISTS (
@@ -114,3 +115,15 @@ WHERE tenant_id = :tenant_id AND purge_time <= :purged_before
     AND NOT EXISTS (
         SELECT FROM auth.service_accounts AS own
         WHERE own.tenant_id = :tenant_id AND own.agent_id = agents.agent_id AND NOT own.disabled);
+
+-- share_agent --
+-- Keep one agent from being deleted until the transaction ends.
+SELECT agent_id
+FROM tenancy.agents
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL
+FOR KEY SHARE;
+
+-- detach_tools --
+-- Detach all tools from an agent.
+DELETE FROM tenancy.agent_tools
+WHERE tenant_id = :tenant_id AND agent_id = :agent_id;

@@ -1,62 +1,94 @@
-"""The RPCs that concern agents: parse, one call, reply."""
+"""The RPCs of agents: parse, one call, reply."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
-from skein_tenancy.agents import model as agents
-from skein_tenancy.rpc_base import Rpcs
+from skein_tenancy.agents import convert
+
+if TYPE_CHECKING:
+    from skein_tenancy.agents.store import AgentStore
+    from skein_tenancy.idempotency import IdempotentWrites
 
 
-class AgentRpcs(Rpcs):
-    """The agents of a tenant."""
+class AgentHandlers:
+    """Agents of a tenant."""
+
+    def __init__(self, store: AgentStore, writes: IdempotentWrites) -> None:
+        self._store = store
+        self._writes = writes
 
     async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
-        who = caller(context)
-        draft = agents.Draft.of(request.agent)
-        times = ImportTimes.of(request.agent, who, now(), keep_times=request.keep_times)
-        return await self._parts.agents.create_agent(
-            who.tenant(), draft, times, IdempotencyKey.of(who, request), created_by=who.principal
-        )
+        caller = caller_of(context)
+        draft = convert.draft(request.agent)
+        times = ImportTimes.of(request.agent, caller, now(), keep_times=request.keep_times)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateAgentResponse.FromString(write.saved_response)
+            agent = await self._store.create_agent(write.tx, caller.tenant(), draft, times, created_by=caller.principal)
+            return await write.save(pb.CreateAgentResponse(agent=convert.agent(agent)))
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
-        return pb.GetAgentResponse(agent=await self._parts.agents.get_agent(caller(context).tenant(), request.agent_id))
+        agent = await self._store.get_agent(caller_of(context).tenant(), request.agent_id)
+        return pb.GetAgentResponse(agent=convert.agent(agent))
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         size = pagination.resolve_page_size(request.page_size)
-        place = pagination.read_token(request.page_token, tenant_id, request)
-        found = await self._parts.agents.list_agents(
-            tenant_id, after=place[0] if place else "", size=size + 1, show_deleted=request.show_deleted
+        position = pagination.read_token(request.page_token, tenant_id, request)
+        rows = await self._store.list_agents(
+            tenant_id, after=position[0] if position else "", size=size + 1, show_deleted=request.show_deleted
         )
-        page = pagination.fit_items(found[:size])
+        page = pagination.fit_items(map(convert.agent, rows[:size]))
         response = pb.ListAgentsResponse(agents=page)
-        if len(found) > len(page):
+        if len(rows) > len(page):
             response.next_page_token = pagination.write_token([page[-1].agent_id], tenant_id, request)
         return response
 
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
-        who = caller(context)
-        change = agents.Change.of(request.agent, request.update_mask)
-        return await self._parts.agents.update_agent(
-            who.tenant(), change, IdempotencyKey.of(who, request), updated_by=who.principal
-        )
+        caller = caller_of(context)
+        change = convert.change(request.agent, request.update_mask)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateAgentResponse.FromString(write.saved_response)
+            agent = await self._store.update_agent(write.tx, caller.tenant(), change, updated_by=caller.principal)
+            return await write.save(pb.UpdateAgentResponse(agent=convert.agent(agent)))
 
     async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.agents.delete_agent(who.tenant(), request.agent_id, once, deleted_by=who.principal)
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_agent(write.tx, caller.tenant(), request.agent_id, deleted_by=caller.principal)
+                await write.save(pb.DeleteAgentResponse())
+        return pb.DeleteAgentResponse()
 
     async def UndeleteAgent(self, request: pb.UndeleteAgentRequest, context: Context) -> pb.UndeleteAgentResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.agents.undelete_agent(who.tenant(), request.agent_id, once, updated_by=who.principal)
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UndeleteAgentResponse.FromString(write.saved_response)
+            agent = await self._store.undelete_agent(
+                write.tx, caller.tenant(), request.agent_id, updated_by=caller.principal
+            )
+            return await write.save(pb.UndeleteAgentResponse(agent=convert.agent(agent)))
 
     async def PurgeAgent(self, request: pb.PurgeAgentRequest, context: Context) -> pb.PurgeAgentResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.agents.purge_agent(who.tenant(), request.agent_id, once, purged_by=who.principal)
+        caller, agent_id = caller_of(context), request.agent_id
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.purge_agent(write.tx, caller.tenant(), agent_id, purged_by=caller.principal)
+                await self._store.clear_responses(
+                    write.tx,
+                    caller.tenant(),
+                    methods=convert.METHODS_WITH_AGENT,
+                    prefix=convert.agent_prefix(agent_id),
+                )
+                await write.save(pb.PurgeAgentResponse())
+        return pb.PurgeAgentResponse()

@@ -1,4 +1,4 @@
-"""Seeing to it that the canary's tenants are there, as soon as the database takes them."""
+"""Provisioning of the canary's tenants, once the database accepts them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from skein_kit.telemetry import logs
 if TYPE_CHECKING:
     from skein_tenancy.canary.store import CanaryStore
 
-# A database that is away or not migrated yet is asked again after so long.
+# The pause before the next attempt while the database is down or not migrated.
 _PAUSE_SECONDS = 2.0
 
 log = logs.get("tenancy")
 
 
 async def provision(store: CanaryStore) -> None:
-    """Make what is missing, then wait for ever."""
+    """Create what is missing, then wait for ever, as background tasks must."""
     while True:
         try:
-            await store.ensure()
+            await store.create_missing()
         except (RpcError, asyncpg.PostgresError) as error:
             log.warning("canary_not_made", error=type(error).__name__)
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -16,16 +16,16 @@ _ROLE = "viewer"
 
 
 class CanaryStore:
-    """Makes what is missing of the organization, its two tenants and their one member each."""
+    """The canary's organization, its tenants, and the one member of each."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def ensure(self) -> None:
+    async def create_missing(self) -> None:
         at = now()
         async with self._database.operator() as tx:
             await tx.execute(
-                QUERIES["ensure_canary_organization"],
+                QUERIES["create_canary_organization"],
                 organization_id=ORGANIZATION,
                 display_name="Canary",
                 slug=SLUG,
@@ -33,7 +33,7 @@ class CanaryStore:
             )
             for canary in CANARIES:
                 await tx.execute(
-                    QUERIES["ensure_canary_tenant"],
+                    QUERIES["create_canary_tenant"],
                     tenant_id=canary.tenant_id,
                     organization_id=ORGANIZATION,
                     display_name=f"Canary {canary.secret}",
@@ -41,9 +41,9 @@ class CanaryStore:
                     create_time=at,
                 )
         for canary in CANARIES:
-            await self._ensure_member(canary)
+            await self._create_member(canary)
 
-    async def _ensure_member(self, canary: Canary) -> None:
+    async def _create_member(self, canary: Canary) -> None:
         async with self._database.tenant(canary.tenant_id) as tx:
             await tx.row(
                 QUERIES["create_member"],

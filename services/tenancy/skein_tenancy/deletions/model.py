@@ -1,11 +1,10 @@
-"""The deletion of tenants: who may ask for how much grace, and how a report grows. No SQL, no clock."""
+"""Deletions of tenants: grace periods, and how a report grows. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid, TenantNotDeleted
@@ -13,12 +12,9 @@ from skein_kit.identity.permissions import OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
+    from uuid import UUID
 
-    import asyncpg
-
-    from skein.tenancy.v1 import members_pb2
-    from skein.tenancy.v1 import tenancy_pb2 as pb
     from skein_kit.identity.identity_token import Caller
 
 GRACE, PURGING, DONE, UNDONE = "grace", "purging", "done", "undone"
@@ -26,51 +22,65 @@ GRACE, PURGING, DONE, UNDONE = "grace", "purging", "done", "undone"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeletionRequest:
-    """The wish to delete a tenant, or all tenants of an organization."""
+    """The grace period and the author of a deletion, of one tenant or of all tenants of an organization."""
 
     grace: timedelta
     created_by: str
 
     @classmethod
-    def of(
-        cls, caller: Caller, request: pb.DeleteTenantRequest | pb.DeleteOrganizationRequest, *, usual: timedelta
-    ) -> DeletionRequest:
-        """Read how long rows are to be kept: as `usual` when nothing is said. Only operators may say less than that."""
-        grace = request.grace.ToTimedelta() if request.HasField("grace") else usual
-        if grace < usual and OPERATOR not in caller.permissions:
-            seconds = int(usual.total_seconds())
+    def create(cls, caller: Caller, grace: timedelta | None, *, default_grace: timedelta) -> DeletionRequest:
+        """Use the default grace period for None. Raises FieldInvalid for a shorter one, except for operators."""
+        if grace is None:
+            grace = default_grace
+        if grace < default_grace and OPERATOR not in caller.permissions:
+            seconds = int(default_grace.total_seconds())
             raise FieldInvalid(violations=[("grace", f"is {seconds} seconds at least; only operators may give less")])
         return cls(grace=grace, created_by=caller.principal)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeletionProgress:
-    """What was removed of a tenant, and where."""
+    """Rows that a worker removed of a tenant, by table, and the stage it reached."""
 
     stage: str
     counts: Mapping[str, int]
-    finished: bool
+    is_finished: bool
 
-    @classmethod
-    def of(cls, request: members_pb2.RecordDeletionRequest) -> DeletionProgress:
-        return cls(stage=request.stage, counts=request.deleted_counts, finished=request.finished)
 
-    def added_to(self, deletion: asyncpg.Record, at: datetime) -> dict[str, object]:
-        """Return the columns of a deletion that has come this far.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletion:
+    """The deletion of a tenant, and its report."""
 
-        A deletion that is done stays done, but it takes the counts of batches that a second worker removed meanwhile.
-        Raises TenantNotDeleted for a deletion that was undone, or whose grace is not over.
+    tenant_id: UUID
+    deletion_id: UUID
+    organization_id: UUID
+    # GRACE, PURGING, DONE or UNDONE.
+    state: str
+    # What the worker removes now; empty before and after.
+    stage: str
+    # JSON text: removed rows by table.
+    deleted_counts: str
+    create_time: datetime
+    purge_time: datetime
+    finish_time: datetime | None
+    created_by: str
+
+    def apply(self, progress: DeletionProgress, at: datetime) -> dict[str, object]:
+        """Return the columns that progress changes.
+
+        A finished deletion stays finished, but takes the counts of a second worker's batches.
+        Raises TenantNotDeleted for a deletion that was undone, or is in its grace period.
         """
-        if deletion["state"] == UNDONE or deletion["purge_time"] > at:
+        if self.state == UNDONE or self.purge_time > at:
             raise TenantNotDeleted
-        counts = Counter(json.loads(deletion["deleted_counts"]))
+        counts = Counter(json.loads(self.deleted_counts))
         # Two workers may finish the same deletion; the tenant's own row counts once.
-        if not (self.finished and deletion["state"] == DONE):
-            counts.update(self.counts)
-        done = self.finished or deletion["state"] == DONE
+        if not (progress.is_finished and self.state == DONE):
+            counts.update(progress.counts)
+        is_done = progress.is_finished or self.state == DONE
         return {
-            "state": DONE if done else PURGING,
-            "stage": "" if done else self.stage,
+            "state": DONE if is_done else PURGING,
+            "stage": "" if is_done else progress.stage,
             "deleted_counts": json.dumps(counts),
-            "finish_time": (deletion["finish_time"] or at) if done else None,
+            "finish_time": (self.finish_time or at) if is_done else None,
         }

@@ -41,7 +41,7 @@ WHERE tenant_id = :tenant_id AND tool_id = ANY (ARRAY(
     SELECT tool_id FROM tenancy.tools WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_policies --
--- Remove the policy of a deleted tenant: one row, so the count is of no importance.
+-- Remove the policy of a deleted tenant. There is one row, so any positive count removes it.
 DELETE FROM tenancy.policies
 WHERE tenant_id = :tenant_id AND :count::bigint > 0;
 
@@ -63,14 +63,14 @@ DELETE FROM tenancy.collected_usage
 WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
     SELECT kind FROM tenancy.collected_usage WHERE tenant_id = :tenant_id LIMIT :count));
 
--- purge_allowances --
--- Remove some of the allowances of calls that a deleted tenant has.
+-- purge_rate_limits --
+-- Remove some of the rate limit buckets that a deleted tenant has.
 DELETE FROM tenancy.allowances
 WHERE tenant_id = :tenant_id AND caller = ANY (ARRAY(
     SELECT caller FROM tenancy.allowances WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_requests --
--- Remove some of the stored answers that a deleted tenant has.
+-- Remove some of the saved responses that a deleted tenant has.
 DELETE FROM tenancy.requests
 WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
     SELECT principal, method, request_id FROM tenancy.requests WHERE tenant_id = :tenant_id LIMIT :count);

@@ -1,5 +1,5 @@
 -- create_deletion --
--- Note that a tenant is being deleted, and when its rows begin to be removed.
+-- Record the deletion of a tenant, and when its purge begins.
 INSERT INTO tenancy.deletions
     (tenant_id, deletion_id, organization_id, state, create_time, purge_time, created_by)
 VALUES (:tenant_id, :deletion_id, :organization_id, 'grace', :create_time, :purge_time, :created_by)
@@ -36,7 +36,7 @@ LIMIT :size;
 
 -- list_due_deletions --
 -- Read a page of the deletions whose grace is over and that are not finished, the oldest first; `after_time` and
--- `after_id` tell of the last one of the page before.
+-- `after_id` are those of the last one of the page before.
 SELECT tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
     created_by
 FROM tenancy.deletions
@@ -54,22 +54,22 @@ WHERE organization_id = :organization_id AND state IN ('grace', 'purging')
 ORDER BY deletion_id;
 
 -- update_deletion --
--- Change how far a deletion is, which the transaction has locked.
+-- Change the progress of a deletion that the transaction has locked.
 UPDATE tenancy.deletions
 SET state = :state, stage = :stage, deleted_counts = :deleted_counts::jsonb, finish_time = :finish_time
 WHERE tenant_id = :tenant_id AND deletion_id = :deletion_id
 RETURNING tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
     created_by;
 
--- close_tenant --
+-- delete_tenant --
 -- Mark a tenant as deleted; no row comes back when it is already.
 UPDATE tenancy.tenants
 SET is_active = false, purge_time = :purge_time, revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id AND is_active
 RETURNING tenant_id, organization_id;
 
--- close_some_tenants --
--- Mark some of an organization's tenants as deleted.
+-- delete_tenants --
+-- Mark up to `count` of an organization's tenants as deleted.
 UPDATE tenancy.tenants
 SET is_active = false, purge_time = :purge_time, revision = revision + 1, update_time = :update_time
 WHERE organization_id = :organization_id AND tenant_id = ANY (ARRAY(
@@ -79,32 +79,32 @@ WHERE organization_id = :organization_id AND tenant_id = ANY (ARRAY(
     LIMIT :count))
 RETURNING tenant_id, organization_id;
 
--- open_tenant --
--- Open a tenant again.
+-- undelete_tenant --
+-- Bring a deleted tenant back.
 UPDATE tenancy.tenants
 SET is_active = true, purge_time = NULL, revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id AND NOT is_active;
 
--- open_organization --
--- Open the organization of a tenant that is opened again, if it was deleted.
+-- undelete_organization --
+-- Bring the organization of an undeleted tenant back, if it is deleted.
 UPDATE tenancy.organizations
 SET is_active = true, delete_time = NULL, revision = revision + 1, update_time = :update_time
 WHERE organization_id = :organization_id AND NOT is_active;
 
--- remove_tenant --
--- Remove the row of a deleted tenant, which nothing refers to any more.
+-- purge_tenant_row --
+-- Purge the row of a deleted tenant; no other row refers to it by now.
 DELETE FROM tenancy.tenants
 WHERE tenant_id = :tenant_id AND NOT is_active;
 
--- hold_organization --
--- Keep others from removing an organization, deleted or not, until the transaction ends.
+-- lock_organization_any --
+-- Lock an organization, deleted or not, until the transaction ends.
 SELECT organization_id
 FROM tenancy.organizations
 WHERE organization_id = :organization_id
 FOR UPDATE;
 
--- remove_organization --
--- Remove the row of a deleted organization that has no tenant left.
+-- purge_organization_row --
+-- Purge the row of a deleted organization that has no tenant left.
 DELETE FROM tenancy.organizations
 WHERE organization_id = :organization_id AND delete_time IS NOT NULL
   AND NOT EXISTS (SELECT tenant_id FROM tenancy.tenants WHERE organization_id = :organization_id);

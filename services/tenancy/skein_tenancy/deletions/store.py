@@ -1,203 +1,170 @@
-"""The deletion of tenants and organizations in the database."""
+"""Deletions in the database. Methods that take `tx` work in the caller's transaction, an operator's."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.tenancy.v1 import members_pb2
-from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.database.tenant_purge import purge_tenant_rows
-from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TenantNotDeleted
 from skein_kit.ids import new_id, now
-from skein_kit.rpc.pagination import fit_items
-from skein_tenancy import convert as wire
-from skein_tenancy.deletions import model as deletions
-from skein_tenancy.deletions import tenant_tables
+from skein_tenancy.deletions.model import DONE, PURGING, UNDONE, Deletion
+from skein_tenancy.deletions.tenant_tables import TENANT_TABLES
 from skein_tenancy.errors import (
     DeletionStarted,
     OrganizationExists,
     OrganizationNotEmpty,
-    OrganizationNotFound,
     TenantExists,
     TenantNotFound,
 )
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import StoreBase, require_row
+from skein_tenancy.row_checks import require_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_tenancy.deletions.model import DeletionProgress, DeletionRequest
 
-# Tenants of an organization that one transaction closes.
-_TENANTS_AT_ONCE = 100
+# Tenants of an organization that one transaction deletes.
+TENANTS_PER_BATCH = 100
 
 
-class DeletionStore(StoreBase):
-    """What closes tenants, opens them again, and removes what they had.
+class DeletionStore:
+    """Deletions of tenants and organizations, and the purge of what they had."""
 
-    The answers to requests are kept under no tenant: those of a tenant go with it.
-    """
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    async def delete_tenant(
-        self, tenant_id: UUID, closing: deletions.DeletionRequest, once: IdempotencyKey
-    ) -> pb.DeleteTenantResponse:
-        async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
-                return pb.DeleteTenantResponse.FromString(first)
-            at = now()
-            closed = await tx.row(
-                QUERIES["close_tenant"], tenant_id=tenant_id, purge_time=at + closing.grace, update_time=at
-            )
-            if closed is None:
-                raise TenantNotFound
-            response = pb.DeleteTenantResponse(deletion=await _insert_deletion(tx, closed, closing, at))
-            await self._answer(tx, NO_TENANT, once, response)
-            return response
+    async def delete_tenant(self, tx: Transaction, tenant_id: UUID, request: DeletionRequest) -> Deletion:
+        """Raises TenantNotFound."""
+        at = now()
+        row = await tx.row(QUERIES["delete_tenant"], tenant_id=tenant_id, purge_time=at + request.grace, update_time=at)
+        if row is None:
+            raise TenantNotFound
+        return await _insert_deletion(tx, row, request, at)
 
-    async def undelete_tenant(self, tenant_id: UUID, once: IdempotencyKey) -> members_pb2.UndeleteTenantResponse:
-        """Open a tenant again and, if that was deleted, its organization."""
-        refusals = {"tenants_slug_key": TenantExists(), "organizations_slug_key": OrganizationExists()}
-        with translate_constraint_errors(refusals):
-            async with self._database.operator() as tx:
-                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
-                    return members_pb2.UndeleteTenantResponse.FromString(first)
-                deletion = await tx.row(QUERIES["lock_deletion"], tenant_id=tenant_id)
-                if deletion is None or deletion["state"] in (deletions.DONE, deletions.UNDONE):
-                    raise TenantNotFound
-                if deletion["state"] == deletions.PURGING:
-                    raise DeletionStarted
-                at = now()
-                await tx.execute(
-                    QUERIES["open_organization"], organization_id=deletion["organization_id"], update_time=at
-                )
-                await tx.execute(QUERIES["open_tenant"], tenant_id=tenant_id, update_time=at)
-                changed = await _update_deletion(
-                    tx,
-                    deletion,
-                    state=deletions.UNDONE,
-                    stage="",
-                    deleted_counts=deletion["deleted_counts"],
-                    finish_time=at,
-                )
-                response = members_pb2.UndeleteTenantResponse(deletion=wire.deletion(changed))
-                await self._answer(tx, NO_TENANT, once, response)
-                return response
+    async def undelete_tenant(self, tx: Transaction, tenant_id: UUID) -> Deletion:
+        """Undelete a tenant and, if it is deleted, its organization.
 
-    async def get_deletion(self, tenant_id: UUID) -> members_pb2.Deletion:
+        Raises TenantNotFound, DeletionStarted, and TenantExists or OrganizationExists when a slug is taken by now.
+        """
+        deletion = await _lock_deletion(tx, tenant_id)
+        if deletion is None or deletion.state in (DONE, UNDONE):
+            raise TenantNotFound
+        if deletion.state == PURGING:
+            raise DeletionStarted
+        at = now()
+        errors = {"tenants_slug_key": TenantExists(), "organizations_slug_key": OrganizationExists()}
+        with translate_constraint_errors(errors):
+            await tx.execute(QUERIES["undelete_organization"], organization_id=deletion.organization_id, update_time=at)
+            await tx.execute(QUERIES["undelete_tenant"], tenant_id=tenant_id, update_time=at)
+        return await _update_deletion(
+            tx, deletion, state=UNDONE, stage="", deleted_counts=deletion.deleted_counts, finish_time=at
+        )
+
+    async def get_deletion(self, tenant_id: UUID) -> Deletion:
+        """Read the last deletion of a tenant. Raises TenantNotFound."""
         async with self._database.operator() as tx:
             row = await tx.row(QUERIES["get_deletion"], tenant_id=tenant_id)
         if row is None:
             raise TenantNotFound
-        return wire.deletion(row)
+        return Deletion(**row)
 
-    async def list_deletions(self, *, before: UUID | None, size: int) -> Sequence[asyncpg.Record]:
+    async def list_deletions(self, *, before: UUID | None, size: int) -> list[Deletion]:
         """Read deletions, newest first."""
         async with self._database.operator() as tx:
-            return await tx.rows(QUERIES["list_deletions"], before=before, size=size)
+            rows = await tx.rows(QUERIES["list_deletions"], before=before, size=size)
+        return [Deletion(**row) for row in rows]
 
     async def list_due_deletions(
         self, at: datetime, *, after: tuple[datetime, UUID] | None, size: int
-    ) -> Sequence[asyncpg.Record]:
-        """Read deletions whose grace is over, the oldest first, from after the one that `after` tells of."""
+    ) -> list[Deletion]:
+        """Read deletions whose grace period is over, the oldest first, from after this purge time and deletion."""
         after_time, after_id = after or (None, None)
         async with self._database.operator() as tx:
-            return await tx.rows(
+            rows = await tx.rows(
                 QUERIES["list_due_deletions"], at=at, after_time=after_time, after_id=after_id, size=size
             )
+        return [Deletion(**row) for row in rows]
 
-    async def record_deletion(self, tenant_id: UUID, progress: deletions.DeletionProgress) -> members_pb2.Deletion:
-        """Add to a report; finishing removes the tenant's row and, with the last one, a deleted organization's."""
+    async def record_progress(self, tenant_id: UUID, progress: DeletionProgress) -> Deletion:
+        """Add progress to a report. Raises TenantNotDeleted.
+
+        The finish removes the tenant's row and, with the last tenant, the row of a deleted organization.
+        """
         async with self._database.operator() as tx:
-            deletion = await tx.row(QUERIES["lock_deletion"], tenant_id=tenant_id)
+            deletion = await _lock_deletion(tx, tenant_id)
             if deletion is None:
                 raise TenantNotDeleted
-            at = now()
-            changed = await _update_deletion(tx, deletion, **progress.added_to(deletion, at))
-            if progress.finished:
-                # Of two last tenants that end at once, the second sees that the first is gone.
-                await tx.value(QUERIES["hold_organization"], organization_id=deletion["organization_id"])
-                await tx.execute(QUERIES["remove_tenant"], tenant_id=tenant_id)
-                await tx.execute(QUERIES["remove_organization"], organization_id=deletion["organization_id"])
-            return wire.deletion(changed)
+            updated = await _update_deletion(tx, deletion, **deletion.apply(progress, now()))
+            if progress.is_finished:
+                # When the last two tenants finish at once, the second sees that the first is gone.
+                await tx.value(QUERIES["lock_organization_any"], organization_id=deletion.organization_id)
+                await tx.execute(QUERIES["purge_tenant_row"], tenant_id=tenant_id)
+                await tx.execute(QUERIES["purge_organization_row"], organization_id=deletion.organization_id)
+            return updated
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
-        """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
-        return await purge_tenant_rows(self._database, tenant_id, tenant_tables.TENANT_TABLES, limit)
+        """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may remain."""
+        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)
 
-    async def delete_organization(
-        self, organization_id: UUID, closing: deletions.DeletionRequest | None, once: IdempotencyKey
-    ) -> pb.DeleteOrganizationResponse:
-        """Close an organization; with `closing` its tenants first, some in each transaction.
+    async def lock_organization(self, tx: Transaction, organization_id: UUID) -> bool:
+        """Lock an organization; return False when it is deleted or does not exist."""
+        return await tx.row(QUERIES["lock_organization"], organization_id=organization_id) is not None
 
-        A request that was interrupted goes on when it is repeated: only its end has an answer.
+    async def delete_tenants(self, tx: Transaction, organization_id: UUID, request: DeletionRequest) -> int:
+        """Delete up to TENANTS_PER_BATCH tenants of an organization; return how many."""
+        at = now()
+        rows = await tx.rows(
+            QUERIES["delete_tenants"],
+            organization_id=organization_id,
+            count=TENANTS_PER_BATCH,
+            purge_time=at + request.grace,
+            update_time=at,
+        )
+        for row in rows:
+            await _insert_deletion(tx, row, request, at)
+        return len(rows)
+
+    async def delete_organization(self, tx: Transaction, organization_id: UUID, *, with_report: bool) -> list[Deletion]:
+        """Delete a locked organization; return the open deletions of its tenants, none without a report.
+
+        Raises OrganizationNotEmpty.
         """
-        while True:
-            async with self._database.operator() as tx:
-                first = await self._requests.claim(tx, NO_TENANT, once)
-                if first:
-                    return pb.DeleteOrganizationResponse.FromString(first)
-                if await tx.row(QUERIES["lock_organization"], organization_id=organization_id) is None:
-                    if first is not None:
-                        return pb.DeleteOrganizationResponse()
-                    raise OrganizationNotFound
-                if closing is not None and await _delete_batch(tx, organization_id, closing) == _TENANTS_AT_ONCE:
-                    continue
-                response = await self._close_organization(tx, organization_id, report=closing is not None)
-                await self._answer(tx, NO_TENANT, once, response)
-                return response
-
-    async def _close_organization(
-        self, tx: Transaction, organization_id: UUID, *, report: bool
-    ) -> pb.DeleteOrganizationResponse:
         if await tx.value(QUERIES["organization_has_tenants"], organization_id=organization_id):
             raise OrganizationNotEmpty
         await tx.execute(QUERIES["delete_organization"], organization_id=organization_id, update_time=now())
-        await tx.execute(QUERIES["remove_organization"], organization_id=organization_id)
-        if not report:
-            return pb.DeleteOrganizationResponse()
+        await tx.execute(QUERIES["purge_organization_row"], organization_id=organization_id)
+        if not with_report:
+            return []
         rows = await tx.rows(QUERIES["list_organization_deletions"], organization_id=organization_id)
-        return pb.DeleteOrganizationResponse(deletions=fit_items(wire.deletion(row) for row in rows))
+        return [Deletion(**row) for row in rows]
 
 
-async def _delete_batch(tx: Transaction, organization_id: UUID, closing: deletions.DeletionRequest) -> int:
-    """Close some tenants of an organization; return how many."""
-    at = now()
-    closed = await tx.rows(
-        QUERIES["close_some_tenants"],
-        organization_id=organization_id,
-        count=_TENANTS_AT_ONCE,
-        purge_time=at + closing.grace,
-        update_time=at,
-    )
-    for row in closed:
-        await _insert_deletion(tx, row, closing, at)
-    return len(closed)
+async def _lock_deletion(tx: Transaction, tenant_id: UUID) -> Deletion | None:
+    row = await tx.row(QUERIES["lock_deletion"], tenant_id=tenant_id)
+    return None if row is None else Deletion(**row)
 
 
-async def _insert_deletion(
-    tx: Transaction, closed: asyncpg.Record, closing: deletions.DeletionRequest, at: datetime
-) -> members_pb2.Deletion:
+async def _insert_deletion(tx: Transaction, tenant: asyncpg.Record, request: DeletionRequest, at: datetime) -> Deletion:
     row = await tx.row(
         QUERIES["create_deletion"],
-        tenant_id=closed["tenant_id"],
+        tenant_id=tenant["tenant_id"],
         deletion_id=new_id(at),
-        organization_id=closed["organization_id"],
+        organization_id=tenant["organization_id"],
         create_time=at,
-        purge_time=at + closing.grace,
-        created_by=closing.created_by,
+        purge_time=at + request.grace,
+        created_by=request.created_by,
     )
-    return wire.deletion(require_row(row))
+    return Deletion(**require_row(row))
 
 
-async def _update_deletion(tx: Transaction, deletion: asyncpg.Record, **values: object) -> asyncpg.Record:
+async def _update_deletion(tx: Transaction, deletion: Deletion, **values: object) -> Deletion:
     row = await tx.row(
-        QUERIES["update_deletion"], tenant_id=deletion["tenant_id"], deletion_id=deletion["deletion_id"], **values
+        QUERIES["update_deletion"], tenant_id=deletion.tenant_id, deletion_id=deletion.deletion_id, **values
     )
-    return require_row(row)
+    return Deletion(**require_row(row))

@@ -1,34 +1,31 @@
-"""Every table in which the tenancy service keeps something of a tenant, children before parents.
+"""The tables that hold rows of a tenant, children before parents, and the query that purges each.
 
-Not among them: the tenant's own row, which goes when its deletion is finished, and the report of its deletion, which
-stays.
+The tenant's own row is purged when its deletion finishes; the report of the deletion stays.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import Queries
+from skein_tenancy.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_kit.database.named_queries import Query
 
-_QUERIES = Queries.of("skein_tenancy")
-
 TENANT_TABLES: Mapping[str, Query] = {
-    "tenancy.memberships": _QUERIES["purge_memberships"],
-    "tenancy.invitations": _QUERIES["purge_invitations"],
-    "tenancy.subject_properties": _QUERIES["purge_subject_properties"],
-    "tenancy.subjects": _QUERIES["purge_subjects"],
-    "tenancy.agent_tools": _QUERIES["purge_agent_tools"],
-    "tenancy.agents": _QUERIES["purge_agents"],
-    "tenancy.tools": _QUERIES["purge_tools"],
-    "tenancy.policies": _QUERIES["purge_policies"],
-    "tenancy.limits": _QUERIES["purge_limits"],
-    "tenancy.usage": _QUERIES["purge_usage"],
-    "tenancy.collected_usage": _QUERIES["purge_collected_usage"],
-    "tenancy.allowances": _QUERIES["purge_allowances"],
-    "tenancy.requests": _QUERIES["purge_requests"],
+    "tenancy.memberships": QUERIES["purge_memberships"],
+    "tenancy.invitations": QUERIES["purge_invitations"],
+    "tenancy.subject_properties": QUERIES["purge_subject_properties"],
+    "tenancy.subjects": QUERIES["purge_subjects"],
+    "tenancy.agent_tools": QUERIES["purge_agent_tools"],
+    "tenancy.agents": QUERIES["purge_agents"],
+    "tenancy.tools": QUERIES["purge_tools"],
+    "tenancy.policies": QUERIES["purge_policies"],
+    "tenancy.limits": QUERIES["purge_limits"],
+    "tenancy.usage": QUERIES["purge_usage"],
+    "tenancy.collected_usage": QUERIES["purge_collected_usage"],
+    "tenancy.allowances": QUERIES["purge_rate_limits"],
+    "tenancy.requests": QUERIES["purge_requests"],
 }

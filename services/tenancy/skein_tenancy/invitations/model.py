@@ -1,4 +1,4 @@
-"""Invitations to a tenant, and when one holds. No SQL, no clock."""
+"""Invitations to a tenant, and when one can be accepted. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
@@ -7,84 +7,75 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.identity.bearer_token import BearerToken
-from skein_tenancy import convert as wire
 from skein_tenancy.errors import InvitationNotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein.tenancy.v1 import members_pb2 as pb
-    from skein_kit.identity.identity_token import Caller
+    from skein_tenancy.members.model import AccountAddress
 
 PREFIX = "skein_inv_"
-LIFETIME = timedelta(days=7)
-# In which a tenant makes no more than the settings say.
-WINDOW = timedelta(hours=1)
+DEFAULT_LIFETIME = timedelta(days=7)
+# The settings limit how many invitations a tenant makes within this time.
+RATE_WINDOW = timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """An invitation on its way out."""
+class InvitationDraft:
+    """The validated content of an invitation to be created."""
 
     # In lower case.
     email: str
     role: str
     lifetime: timedelta
     created_by: str
-    # The applications' grants that make it; it ends with the first of them that ends.
+    # The grants of the applications that make it; the invitation ends with the first of them.
     grant_ids: tuple[UUID, ...] = ()
-
-    @classmethod
-    def of(cls, request: pb.CreateInvitationRequest, creator: Caller) -> Draft:
-        lifetime = request.lifetime.ToTimedelta() if request.HasField("lifetime") else LIFETIME
-        return cls(
-            email=request.email.lower(),
-            role=wire.role_name(request.role),
-            lifetime=lifetime,
-            created_by=creator.principal,
-            grant_ids=creator.grant_ids,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invitation:
-    """What the database keeps about one invitation."""
+    """An invitation, as members of its tenant see it."""
+
+    invitation_id: UUID
+    email: str
+    role: str
+    create_time: datetime
+    expire_time: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RedeemableInvitation:
+    """The columns of an invitation that decide whether a token is accepted."""
 
     email: str
     role: str
     secret_hash: bytes = field(repr=False)
-    # The token went to the address alone: whoever has it has the address.
-    mailed: bool
+    # The token went to the address alone, so its bearer owns the address.
+    is_mailed: bool
     expire_time: datetime
     use_time: datetime | None
     revoke_time: datetime | None
 
-    def judge(self, token: BearerToken, email: str, at: datetime) -> None:
-        """Refuse, in the same words, what does not prove itself, is over or is for somebody else."""
+    def verify(self, token: BearerToken, email: str, at: datetime) -> None:
+        """Raise InvitationNotFound, without saying why, for a wrong secret or address and for an ended invitation."""
         is_over = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
         if not token.proves(self.secret_hash) or is_over or email != self.email:
             raise InvitationNotFound
 
+    def require_verified(self, address: AccountAddress) -> None:
+        """Raise InvitationNotFound for an unverified address when the invitation was mailed.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AccountAddress:
-    """The address of an account that wants to accept."""
-
-    email: str
-    verified: bool
-
-    def accepts(self, offer: Invitation) -> None:
-        """Refuse an address that nobody has shown to be the account's, where a mail could have been answered.
-
-        A token that the inviter handed over shows nothing about an address, and is not asked to.
+        A token that the inviter handed over proves no address, so none is required.
         """
-        if offer.mailed and not self.verified:
+        if self.is_mailed and not address.is_verified:
             raise InvitationNotFound
 
 
 def parse_token(text: str) -> BearerToken:
-    """Read an invitation's token; raise InvitationNotFound for what is none."""
+    """Read an invitation's token. Raises InvitationNotFound for a malformed one."""
     token = BearerToken.read(PREFIX, text)
     if token is None:
         raise InvitationNotFound

@@ -1,5 +1,5 @@
 -- create_invitation --
--- Keep an offer to join the tenant.
+-- Create an invitation to the tenant.
 INSERT INTO tenancy.invitations
     (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by, grant_ids)
 VALUES (:tenant_id, :invitation_id, :email, :role, :secret_hash, :create_time, :expire_time, :created_by, :grant_ids)
@@ -12,7 +12,7 @@ FROM tenancy.invitations
 WHERE tenant_id = :tenant_id AND invitation_id >= :since_id;
 
 -- has_member_of_address --
--- Say whether somebody who joined with this address is a member.
+-- Say whether an account that joined with this address is a member.
 SELECT EXISTS (SELECT FROM tenancy.memberships WHERE tenant_id = :tenant_id AND email = :email);
 
 -- list_invitations --
@@ -22,70 +22,63 @@ SELECT invitation_id, email, role, create_time, expire_time, created_by
 FROM tenancy.invitations
 WHERE tenant_id = :tenant_id AND use_time IS NULL AND revoke_time IS NULL AND expire_time > :at
   AND NOT EXISTS (
-      SELECT FROM unnest(invitations.grant_ids) AS made (by)
+      SELECT FROM unnest(invitations.grant_ids) AS grants (grant_id)
       WHERE NOT EXISTS (
           SELECT FROM auth.live_grants AS live
-          WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
+          WHERE live.tenant_id = :tenant_id AND live.grant_id = grants.grant_id AND live.expire_time > :at))
   AND (:before::uuid IS NULL OR invitation_id < :before)
 ORDER BY invitation_id DESC
 LIMIT :size;
 
 -- get_invitation --
--- Read what an invitation promises and how it proves itself; no row comes back when its tenant is deleted, or a
--- grant that made it has ended.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
-    invitations.use_time, invitations.revoke_time
+-- Read an invitation and the hash of its secret; no row comes back when its tenant is deleted, or a grant that made
+-- it has ended.
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed AS is_mailed,
+    invitations.expire_time, invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
   AND NOT EXISTS (
-      SELECT FROM unnest(invitations.grant_ids) AS made (by)
+      SELECT FROM unnest(invitations.grant_ids) AS grants (grant_id)
       WHERE NOT EXISTS (
           SELECT FROM auth.live_grants AS live
-          WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at));
+          WHERE live.tenant_id = :tenant_id AND live.grant_id = grants.grant_id AND live.expire_time > :at));
 
 -- lock_invitation --
 -- Read an invitation and keep others from accepting it until the transaction ends; no row comes back when its tenant is
 -- deleted, or a grant that made it has ended.
-SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed, invitations.expire_time,
-    invitations.use_time, invitations.revoke_time
+SELECT invitations.email, invitations.role, invitations.secret_hash, invitations.mailed AS is_mailed,
+    invitations.expire_time, invitations.use_time, invitations.revoke_time
 FROM tenancy.invitations
 JOIN tenancy.tenants ON tenants.tenant_id = invitations.tenant_id
 WHERE invitations.tenant_id = :tenant_id AND invitations.invitation_id = :invitation_id AND tenants.is_active
   AND NOT EXISTS (
-      SELECT FROM unnest(invitations.grant_ids) AS made (by)
+      SELECT FROM unnest(invitations.grant_ids) AS grants (grant_id)
       WHERE NOT EXISTS (
           SELECT FROM auth.live_grants AS live
-          WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
+          WHERE live.tenant_id = :tenant_id AND live.grant_id = grants.grant_id AND live.expire_time > :at))
 FOR UPDATE OF invitations;
 
 -- mark_invitation_mailed --
--- Say that nobody but the invited address was given the token.
+-- Record that the token was sent to the invited address alone.
 UPDATE tenancy.invitations
 SET mailed = true
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id;
 
 -- use_invitation --
--- Spend an invitation; no row is touched when it is spent or revoked.
+-- Mark an invitation as used; no row is touched when it is used or revoked.
 UPDATE tenancy.invitations
 SET use_time = :use_time
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL;
 
 -- revoke_invitation --
--- End an open invitation; no row is touched when there is none.
+-- Revoke an open invitation; no row is touched when there is none.
 UPDATE tenancy.invitations
 SET revoke_time = :revoke_time
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL
   AND expire_time > :revoke_time;
 
--- revoke_invitations_of --
--- End the open invitations that a principal made to other roles than these.
-UPDATE tenancy.invitations
-SET revoke_time = :revoke_time
-WHERE tenant_id = :tenant_id AND created_by = :created_by AND use_time IS NULL AND revoke_time IS NULL
-  AND expire_time > :revoke_time AND role <> ALL (:roles::text[]);
-
 -- delete_expired_invitations --
--- Remove the tenant's invitations whose time is over, however they ended.
+-- Remove the tenant's expired invitations, used and revoked ones too.
 DELETE FROM tenancy.invitations
 WHERE tenant_id = :tenant_id AND expire_time <= :at;

@@ -1,54 +1,111 @@
-"""The RPCs that concern invitations: parse, one call, reply."""
+"""The RPCs of invitations: parse, one call, reply."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
-from skein_tenancy.invitations.model import Draft
+from skein_tenancy.errors import MemberExists
+from skein_tenancy.invitations import convert
+from skein_tenancy.invitations.model import parse_token
+from skein_tenancy.members.convert import member as convert_member
 from skein_tenancy.members.model import Authority
-from skein_tenancy.rpc_base import Rpcs, id_from_page_token
+from skein_tenancy.page_token import parse_id_position
+
+if TYPE_CHECKING:
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.invitations.mailer import InvitationMailer
+    from skein_tenancy.invitations.store import InvitationStore
+    from skein_tenancy.members.accounts import AccountClient
 
 
-class InvitationRpcs(Rpcs):
-    """Offers to join a tenant."""
+class InvitationHandlers:
+    """Invitations to join a tenant."""
+
+    def __init__(
+        self,
+        store: InvitationStore,
+        mailer: InvitationMailer,
+        accounts: AccountClient,
+        writes: IdempotentWrites,
+        *,
+        max_per_hour: int,
+    ) -> None:
+        self._store = store
+        self._mailer = mailer
+        self._accounts = accounts
+        self._writes = writes
+        self._max_per_hour = max_per_hour
 
     async def CreateInvitation(
         self, request: pb.CreateInvitationRequest, context: Context
     ) -> pb.CreateInvitationResponse:
-        who = caller(context)
-        draft = Draft.of(request, who)
-        Authority.of(who).must_cover(draft.role)
-        return await self._parts.inviting.invite(who.tenant(), draft, IdempotencyKey.of(who, request))
+        caller = caller_of(context)
+        tenant_id = caller.tenant()
+        draft = convert.draft(request, caller)
+        Authority.of(caller).require_permissions_for(draft.role)
+        async with self._writes.tenant(tenant_id, IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateInvitationResponse.FromString(write.saved_response)
+            invitation, token = await self._store.create_invitation(
+                write.tx, tenant_id, draft, max_per_hour=self._max_per_hour
+            )
+            # The saved response lacks the token, which is stored as a hash only.
+            response = await write.save(pb.CreateInvitationResponse(invitation=convert.invitation(invitation)))
+        link = self._mailer.link(token)
+        if await self._mailer.send(invitation, link):
+            await self._store.mark_mailed(tenant_id, invitation.invitation_id)
+        else:
+            response.token, response.link = token, link
+        return response
 
     async def ListInvitations(self, request: pb.ListInvitationsRequest, context: Context) -> pb.ListInvitationsResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         size = pagination.resolve_page_size(request.page_size)
-        before = id_from_page_token(pagination.read_token(request.page_token, tenant_id, request))
-        found = await self._parts.invitations.list_invitations(tenant_id, before=before, size=size + 1, at=now())
-        page = pagination.fit_items(found[:size])
+        before = parse_id_position(pagination.read_token(request.page_token, tenant_id, request))
+        rows = await self._store.list_invitations(tenant_id, before=before, size=size + 1, at=now())
+        page = pagination.fit_items(map(convert.invitation, rows[:size]))
         response = pb.ListInvitationsResponse(invitations=page)
-        if len(found) > len(page):
+        if len(rows) > len(page):
             response.next_page_token = pagination.write_token([page[-1].invitation_id], tenant_id, request)
         return response
 
     async def RevokeInvitation(
         self, request: pb.RevokeInvitationRequest, context: Context
     ) -> pb.RevokeInvitationResponse:
-        who = caller(context)
-        return await self._parts.invitations.revoke_invitation(
-            who.tenant(), UUID(request.invitation_id), IdempotencyKey.of(who, request)
-        )
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.revoke_invitation(write.tx, caller.tenant(), UUID(request.invitation_id))
+                await write.save(pb.RevokeInvitationResponse())
+        return pb.RevokeInvitationResponse()
 
     async def AcceptInvitation(
         self, request: pb.AcceptInvitationRequest, context: Context
     ) -> pb.AcceptInvitationResponse:
-        who = caller(context)
-        address = await self._parts.accounts.address_of(who)
-        return await self._parts.invitations.accept_invitation(
-            request.token, who, address, IdempotencyKey.of(who, request)
-        )
+        caller = caller_of(context)
+        address = await self._accounts.get_address(caller)
+        token = parse_token(request.token)
+        try:
+            async with self._writes.tenant(token.tenant_id, IdempotencyKey.of(caller, request)) as write:
+                if write.saved_response is not None:
+                    return pb.AcceptInvitationResponse.FromString(write.saved_response)
+                member = await self._store.accept_invitation(write.tx, token, caller, address)
+                return await write.save(
+                    pb.AcceptInvitationResponse(member=convert_member(member), tenant_id=str(token.tenant_id))
+                )
+        except MemberExists:
+            # The transaction is rolled back, but the invitation of a member must not stay open.
+            await self._store.use_invitation(token, now())
+            raise
+
+    async def CheckInvitation(self, request: pb.CheckInvitationRequest, context: Context) -> pb.CheckInvitationResponse:
+        token = parse_token(request.token)
+        invitation = await self._store.check_invitation(token, request.email.lower(), now())
+        return pb.CheckInvitationResponse(invitation_id=str(token.token_id), mailed=invitation.is_mailed)

@@ -1,158 +1,131 @@
-"""Invitations in the database."""
+"""Invitations in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.errors import RateLimited
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import min_id_at, new_id, now
-from skein_tenancy import convert as wire
 from skein_tenancy.errors import InvitationNotFound, MemberExists
-from skein_tenancy.invitations import model as invitations
-from skein_tenancy.members import model as members
-from skein_tenancy.members.store import insert_member
+from skein_tenancy.invitations.model import PREFIX, RATE_WINDOW, Invitation, RedeemableInvitation
+from skein_tenancy.members.model import NewMember
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import StoreBase, require_row
+from skein_tenancy.row_checks import require_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.identity.identity_token import Caller
+    from skein_tenancy.invitations.model import InvitationDraft
+    from skein_tenancy.members.model import AccountAddress, Member
+    from skein_tenancy.members.store import MemberStore
 
 
-class InvitationStore(StoreBase):
-    """Who was asked to join a tenant.
+class InvitationStore:
+    """Invitations to join a tenant.
 
-    A token names its tenant, so that whoever presents one sees that tenant's invitations and nothing else.
+    A token names its tenant, so that its bearer reaches that tenant's invitations only.
     """
 
-    async def create_invitation(
-        self, tenant_id: UUID, draft: invitations.Draft, once: IdempotencyKey, *, most: int
-    ) -> tuple[pb.CreateInvitationResponse, str]:
-        """Keep an invitation; return the answer as it may be repeated, and the token, empty when it is repeated.
+    def __init__(self, database: Database, members: MemberStore) -> None:
+        self._database = database
+        self._members = members
 
-        Raises RateLimited for a tenant that made `most` within an hour.
-        """
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.CreateInvitationResponse.FromString(first), ""
-            if await tx.value(QUERIES["has_member_of_address"], tenant_id=tenant_id, email=draft.email):
-                raise MemberExists
-            at = now()
-            # Held, so that several at once count one another.
-            await tx.row(QUERIES["lock_tenant"], tenant_id=tenant_id)
-            since = min_id_at(at - invitations.WINDOW)
-            if await tx.value(QUERIES["count_recent_invitations"], tenant_id=tenant_id, since_id=since) >= most:
-                raise RateLimited(kind="invitations", after=invitations.WINDOW.total_seconds())
-            token = BearerToken.made(invitations.PREFIX, tenant_id, new_id(at))
-            row = await tx.row(
-                QUERIES["create_invitation"],
-                tenant_id=tenant_id,
-                invitation_id=token.token_id,
-                email=draft.email,
-                role=draft.role,
-                secret_hash=token.secret_hash(),
-                create_time=at,
-                expire_time=at + draft.lifetime,
-                created_by=draft.created_by,
-                grant_ids=list(draft.grant_ids),
-            )
-            response = pb.CreateInvitationResponse(invitation=wire.invitation(require_row(row)))
-            await self._answer(tx, tenant_id, once, response)
-        return response, token.text()
+    async def create_invitation(
+        self, tx: Transaction, tenant_id: UUID, draft: InvitationDraft, *, max_per_hour: int
+    ) -> tuple[Invitation, str]:
+        """Return the invitation and its token. Raises MemberExists, and RateLimited after `max_per_hour`."""
+        if await tx.value(QUERIES["has_member_of_address"], tenant_id=tenant_id, email=draft.email):
+            raise MemberExists
+        at = now()
+        # Concurrent invitations wait here, so that each counts the others.
+        await tx.row(QUERIES["lock_tenant"], tenant_id=tenant_id)
+        since_id = min_id_at(at - RATE_WINDOW)
+        count = await tx.value(QUERIES["count_recent_invitations"], tenant_id=tenant_id, since_id=since_id)
+        if count >= max_per_hour:
+            raise RateLimited(kind="invitations", after=RATE_WINDOW.total_seconds())
+        token = BearerToken.made(PREFIX, tenant_id, new_id(at))
+        row = await tx.row(
+            QUERIES["create_invitation"],
+            tenant_id=tenant_id,
+            invitation_id=token.token_id,
+            email=draft.email,
+            role=draft.role,
+            secret_hash=token.secret_hash(),
+            create_time=at,
+            expire_time=at + draft.lifetime,
+            created_by=draft.created_by,
+            grant_ids=list(draft.grant_ids),
+        )
+        return Invitation(**require_row(row)), token.text()
 
     async def list_invitations(
         self, tenant_id: UUID, *, before: UUID | None, size: int, at: datetime
-    ) -> Sequence[pb.Invitation]:
-        """Read the ones that are open at this time, newest first."""
+    ) -> list[Invitation]:
+        """Read the invitations that are open at a time, newest first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["list_invitations"], tenant_id=tenant_id, before=before, size=size, at=at)
-        return [wire.invitation(row) for row in rows]
+        return [Invitation(**row) for row in rows]
 
-    async def revoke_invitation(
-        self, tenant_id: UUID, invitation_id: UUID, once: IdempotencyKey
-    ) -> pb.RevokeInvitationResponse:
-        response = pb.RevokeInvitationResponse()
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.RevokeInvitationResponse.FromString(first)
-            revoked = await tx.execute(
-                QUERIES["revoke_invitation"], tenant_id=tenant_id, invitation_id=invitation_id, revoke_time=now()
-            )
-            if not revoked:
-                raise InvitationNotFound
-            await self._answer(tx, tenant_id, once, response)
-        return response
+    async def revoke_invitation(self, tx: Transaction, tenant_id: UUID, invitation_id: UUID) -> None:
+        """Raises InvitationNotFound for one that is not open."""
+        revoked = await tx.execute(
+            QUERIES["revoke_invitation"], tenant_id=tenant_id, invitation_id=invitation_id, revoke_time=now()
+        )
+        if not revoked:
+            raise InvitationNotFound
 
     async def mark_mailed(self, tenant_id: UUID, invitation_id: UUID) -> None:
-        """Say that the token went to the invited address alone."""
+        """Record that the token was sent to the invited address alone."""
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(QUERIES["mark_invitation_mailed"], tenant_id=tenant_id, invitation_id=invitation_id)
 
-    async def check_invitation(self, text: str, email: str, at: datetime) -> tuple[UUID, bool]:
-        """Return the open invitation that this token is, if it invites this address, and whether it was mailed."""
-        token = invitations.parse_token(text)
+    async def check_invitation(self, token: BearerToken, email: str, at: datetime) -> RedeemableInvitation:
+        """Return the open invitation of a token and an address. Raises InvitationNotFound."""
         async with self._database.tenant(token.tenant_id) as tx:
             row = await tx.row(
                 QUERIES["get_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, at=at
             )
-        offer = _offer(row)
-        offer.judge(token, email, at)
-        return token.token_id, offer.mailed
+        invitation = _require_invitation(row)
+        invitation.verify(token, email, at)
+        return invitation
 
     async def accept_invitation(
-        self, text: str, who: Caller, address: invitations.AccountAddress, once: IdempotencyKey
-    ) -> pb.AcceptInvitationResponse:
-        """Make the calling account, which has this address, a member, once.
+        self, tx: Transaction, token: BearerToken, caller: Caller, address: AccountAddress
+    ) -> Member:
+        """Use an invitation and add the calling account, which has this address, as a member.
 
-        One that is a member already stays what it is: the invitation is spent, and MemberExists raised.
+        Raises InvitationNotFound, QuotaExceeded, and MemberExists for a member, whose role stays.
         """
-        token = invitations.parse_token(text)
-        try:
-            return await self._accept(token, who, address, once)
-        except MemberExists:
-            async with self._database.tenant(token.tenant_id) as tx:
-                await tx.execute(
-                    QUERIES["use_invitation"],
-                    tenant_id=token.tenant_id,
-                    invitation_id=token.token_id,
-                    use_time=now(),
-                )
-            raise
+        at = now()
+        row = await tx.row(QUERIES["lock_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, at=at)
+        invitation = _require_invitation(row)
+        invitation.verify(token, address.email.lower(), at)
+        invitation.require_verified(address)
+        await tx.execute(
+            QUERIES["use_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, use_time=at
+        )
+        return await self._members.add_member(tx, token.tenant_id, NewMember.from_caller(caller, invitation.role))
+
+    async def use_invitation(self, token: BearerToken, at: datetime) -> None:
+        """Mark an invitation as used, in a transaction of its own."""
+        async with self._database.tenant(token.tenant_id) as tx:
+            await tx.execute(
+                QUERIES["use_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, use_time=at
+            )
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's invitations and stored answers whose time is over; return how many."""
+        """Remove the tenant's expired invitations; return how many."""
         async with self._database.tenant(tenant_id) as tx:
-            deleted = await tx.execute(QUERIES["delete_expired_invitations"], tenant_id=tenant_id, at=at)
-            return deleted + await self._requests.delete_expired(tx, tenant_id, at)
-
-    async def _accept(
-        self, token: BearerToken, who: Caller, address: invitations.AccountAddress, once: IdempotencyKey
-    ) -> pb.AcceptInvitationResponse:
-        tenant_id, at = token.tenant_id, now()
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.AcceptInvitationResponse.FromString(first)
-            offer = _offer(
-                await tx.row(QUERIES["lock_invitation"], tenant_id=tenant_id, invitation_id=token.token_id, at=at)
-            )
-            offer.judge(token, address.email.lower(), at)
-            address.accepts(offer)
-            await tx.execute(QUERIES["use_invitation"], tenant_id=tenant_id, invitation_id=token.token_id, use_time=at)
-            member = await insert_member(tx, tenant_id, members.NewMember.itself(who, offer.role), at)
-            response = pb.AcceptInvitationResponse(member=member, tenant_id=str(tenant_id))
-            await self._answer(tx, tenant_id, once, response)
-            return response
+            return await tx.execute(QUERIES["delete_expired_invitations"], tenant_id=tenant_id, at=at)
 
 
-def _offer(row: asyncpg.Record | None) -> invitations.Invitation:
+def _require_invitation(row: asyncpg.Record | None) -> RedeemableInvitation:
     if row is None:
         raise InvitationNotFound
-    return invitations.Invitation(**row)
+    return RedeemableInvitation(**row)

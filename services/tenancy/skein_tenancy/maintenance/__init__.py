@@ -1,1 +1,1 @@
-"""RPCs that other services call about tenants and accounts, and periodic work of the worker."""
+"""Periodic deletion of expired rows, which the worker starts."""

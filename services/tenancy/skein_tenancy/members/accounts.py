@@ -1,4 +1,4 @@
-"""What auth says about accounts, asked in the name of the caller."""
+"""A client of auth's accounts. Calls carry the identity of the current caller."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import auth_pb2
-from skein_tenancy.invitations.model import AccountAddress
-from skein_tenancy.members.model import NewMember
+from skein_tenancy.members.model import AccountAddress, NewMember
 
 if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
@@ -15,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class AccountClient:
-    """The accounts that auth keeps."""
+    """Reads accounts from auth."""
 
     def __init__(self, identity: auth_pb2_grpc.IdentityServiceAsyncStub) -> None:
         self._identity = identity
 
-    async def address_of(self, who: Caller) -> AccountAddress:
-        """Return the address of the account that calls, whether or not it is verified."""
-        if who.email:
-            return AccountAddress(email=who.email, verified=True)
-        request = auth_pb2.GetAccountStandingRequest(account_id=str(who.account()))
-        return AccountAddress(email=(await self._identity.GetAccountStanding(request)).email, verified=False)
+    async def get_address(self, caller: Caller) -> AccountAddress:
+        """Return the e-mail address of the calling account, verified or not."""
+        if caller.email:
+            return AccountAddress(email=caller.email, is_verified=True)
+        request = auth_pb2.GetAccountStandingRequest(account_id=str(caller.account()))
+        return AccountAddress(email=(await self._identity.GetAccountStanding(request)).email, is_verified=False)
 
-    async def joining(self, account_id: str, role: str, *, created_by: str) -> NewMember:
-        """Return the account as a member to be. Fails like the call to auth: ACCOUNT_NOT_FOUND for nobody."""
-        standing = await self._identity.GetAccountStanding(auth_pb2.GetAccountStandingRequest(account_id=account_id))
+    async def get_new_member(self, account_id: str, role: str, *, created_by: str) -> NewMember:
+        """Return an account as a new member. Fails with auth's ACCOUNT_NOT_FOUND."""
+        account = await self._identity.GetAccountStanding(auth_pb2.GetAccountStandingRequest(account_id=account_id))
         return NewMember(
             account_id=UUID(account_id),
             role=role,
-            email=standing.email,
-            display_name=standing.display_name,
+            email=account.email,
+            display_name=account.display_name,
             created_by=created_by,
         )

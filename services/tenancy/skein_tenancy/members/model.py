@@ -1,4 +1,4 @@
-"""Who may give which role to whom, and that a tenant with owners keeps one. No SQL, no clock."""
+"""Members, the rules for giving roles, and the rule of the last owner. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
@@ -11,65 +11,94 @@ from skein_tenancy.errors import LastOwner, RoleTooLow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
 
 OWNER = "owner"
 ADMIN = "admin"
-# The lowest first.
+# By role, the lowest first.
 _RANKS: Mapping[str, int] = {role: rank for rank, role in enumerate(ROLE_PERMISSIONS, start=1)}
-# What makes somebody count as a role: a permission that no lower one has.
-_MARKS: Mapping[str, str] = {
+# A caller ranks as a role when it has this permission, which no lower role has.
+_RANKING_PERMISSIONS: Mapping[str, str] = {
     "viewer": "tenant.read",
     "member": "members.read",
     "admin": "members.write",
     "owner": "tenant.own",
 }
-_NOBODY = 0
-_ABOVE_ALL = len(_RANKS) + 1
+_NO_RANK = 0
+_OPERATOR_RANK = len(_RANKS) + 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """An account's membership in a tenant."""
+
+    account_id: UUID
+    role: str
+    # Verified, or empty.
+    email: str
+    display_name: str
+    revision: int
+    create_time: datetime
+    update_time: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Membership:
+    """Whether a tenant is open, and an account's role in it."""
+
+    is_active: bool
+    # None: the account is no member.
+    role: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """How high the roles are that a caller may take and change, and what it may pass on."""
+    """The highest role that a caller may give or change, and the permissions that it may pass on."""
 
     rank: int
-    # None: all that there is, as an operator does.
+    # None: every permission, for operators.
     permissions: frozenset[str] | None = None
-    # The agent that the caller is bound to. People are bound to none.
+    # The agent that the caller is bound to; empty for people.
     agent_id: str = ""
 
     @classmethod
     def of(cls, caller: Caller) -> Authority:
-        """Judge by what the caller may do: a key that may pass the tenant on counts as an owner.
+        """Rank a caller by its permissions: a key that may transfer the tenant ranks as an owner.
 
-        An application counts as no more than its own permissions, whatever the account is that it acts for.
+        An application of an account ranks by the lower of its own permissions and the account's role.
         """
         if OPERATOR in caller.permissions:
-            return cls(_ABOVE_ALL)
-        held = max((_RANKS[role] for role, mark in _MARKS.items() if mark in caller.permissions), default=_NOBODY)
-        rank = held if caller.account_id is None else min(held, _RANKS.get(caller.role, _NOBODY))
+            return cls(_OPERATOR_RANK)
+        rank = max(
+            (_RANKS[role] for role, permission in _RANKING_PERMISSIONS.items() if permission in caller.permissions),
+            default=_NO_RANK,
+        )
+        if caller.account_id is not None:
+            rank = min(rank, _RANKS.get(caller.role, _NO_RANK))
         return cls(rank, caller.permissions, caller.agent_id)
 
-    def must_reach(self, *roles: str) -> None:
-        """Refuse with RoleTooLow when one of the roles is above the caller's own."""
+    def require_rank(self, *roles: str) -> None:
+        """Raise RoleTooLow when one of the roles is above the caller's own."""
         if any(_RANKS[role] > self.rank for role in roles):
             raise RoleTooLow
 
-    def must_cover(self, role: str, *, instead_of: str = "") -> None:
-        """Refuse to give a role, `instead_of` the one that a member has, above the caller's own or its permissions.
+    def require_permissions_for(self, role: str, *, former_role: str = "") -> None:
+        """Check that the caller may give a role to a member that has `former_role`; empty: to a new member.
 
-        Raises RoleTooLow, or PermissionEscalation for what the new role may do and neither the caller nor the old one
-        may.
+        Raises RoleTooLow for a role above the caller's own.
+        Raises PermissionEscalation for permissions that neither the caller nor the former role has.
         """
-        self.must_reach(role)
+        self.require_rank(role)
         if self.permissions is None:
             return
-        added = ROLE_PERMISSIONS[role] - ROLE_PERMISSIONS.get(instead_of, frozenset())
-        lacking = sorted(added - self.permissions)
-        if lacking:
-            raise PermissionEscalation(permission=" ".join(lacking))
+        added = ROLE_PERMISSIONS[role] - ROLE_PERMISSIONS.get(former_role, frozenset())
+        missing = sorted(added - self.permissions)
+        if missing:
+            raise PermissionEscalation(permission=" ".join(missing))
         if added and self.agent_id:
             raise PermissionEscalation(agent_id=self.agent_id)
 
@@ -80,32 +109,35 @@ class RoleChange:
 
     account_id: UUID
     role: str
-    # 0: whatever it is now.
+    # 0: any revision.
     revision: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnershipTransfer:
-    """An owner's place, taken by another member."""
+    """A member that becomes an owner, and the owner that becomes an admin."""
 
-    to: UUID
-    # The owner that becomes an admin; None for nobody.
-    by: UUID | None
+    new_owner_id: UUID
+    # None: every owner stays one.
+    former_owner_id: UUID | None
 
     @classmethod
     def of(cls, caller: Caller, account_id: UUID, from_account_id: UUID | None) -> OwnershipTransfer:
-        """An account steps down itself; operators and keys name who does, if anybody."""
-        steps_down = from_account_id if caller.account_id is None else caller.account_id
-        if from_account_id not in (None, steps_down):
+        """Let an account give away its own ownership only; operators and keys may name a former owner.
+
+        Raises FieldInvalid.
+        """
+        former_owner_id = from_account_id if caller.account_id is None else caller.account_id
+        if from_account_id not in (None, former_owner_id):
             raise FieldInvalid(violations=[("from_account_id", "an account gives nothing away but its own")])
-        if steps_down == account_id:
+        if former_owner_id == account_id:
             raise FieldInvalid(violations=[("account_id", "names the owner that steps down")])
-        return cls(to=account_id, by=steps_down)
+        return cls(new_owner_id=account_id, former_owner_id=former_owner_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewMember:
-    """An account that becomes a member, as the others will see it."""
+    """An account to be added as a member, as other members will see it."""
 
     account_id: UUID
     role: str
@@ -115,8 +147,8 @@ class NewMember:
     created_by: str
 
     @classmethod
-    def itself(cls, caller: Caller, role: str) -> NewMember:
-        """Let the calling account in, as its sign-in describes it."""
+    def from_caller(cls, caller: Caller, role: str) -> NewMember:
+        """Return the calling account as a new member."""
         return cls(
             account_id=caller.account(),
             role=role,
@@ -126,14 +158,22 @@ class NewMember:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccountAddress:
+    """The e-mail address of an account."""
+
+    email: str
+    is_verified: bool
+
+
 def invitable_roles(role: str) -> list[str]:
-    """Return the roles that a role can invite to, the lowest first: none, or itself and those below it."""
+    """Return the roles that a role may invite to, the lowest first: none, or itself and those below it."""
     if "members.write" not in ROLE_PERMISSIONS[role]:
         return []
     return [name for name, rank in _RANKS.items() if rank <= _RANKS[role]]
 
 
 def require_remaining_owner(tenant_id: UUID, owners: Iterable[UUID], *, without: UUID) -> None:
-    """Refuse with LastOwner when nobody else owns the tenant."""
+    """Raise LastOwner when `without` is the only owner."""
     if not set(owners) - {without}:
         raise LastOwner(tenant_id=tenant_id)

@@ -1,5 +1,5 @@
--- get_standing --
--- Say whether a tenant is open and what an account is in it; no row comes back when there is no such tenant.
+-- get_membership --
+-- Say whether a tenant is open, and an account's role in it; no row comes back when there is no such tenant.
 SELECT tenants.is_active, memberships.role
 FROM tenancy.tenants
 LEFT JOIN tenancy.memberships
@@ -7,7 +7,7 @@ LEFT JOIN tenancy.memberships
 WHERE tenants.tenant_id = :tenant_id;
 
 -- create_member --
--- Make an account a member; no row comes back when it is one already.
+-- Add an account as a member; no row comes back when it is one already.
 INSERT INTO tenancy.memberships
     (tenant_id, account_id, role, email, display_name, create_time, update_time, created_by)
 VALUES (:tenant_id, :account_id, :role, :email, :display_name, :create_time, :create_time, :created_by)
@@ -34,8 +34,7 @@ LIMIT :size;
 
 -- lock_members --
 -- Read some members and every owner of the tenant, and keep others from changing them until the transaction ends: of
--- two owners who leave at once, the second sees that the first is gone. In one order for all, so that nobody waits in
--- a circle.
+-- two owners who leave at once, the second sees that the first is gone. All lock in one order, so none deadlock.
 SELECT account_id, role, revision
 FROM tenancy.memberships
 WHERE tenant_id = :tenant_id AND (role = 'owner' OR account_id = ANY (:account_ids::uuid[]))
@@ -61,8 +60,15 @@ FROM tenancy.memberships
 WHERE account_id = :account_id
 ORDER BY tenant_id;
 
--- count_owned --
+-- count_owned_tenants --
 -- Count the tenants that an account owns; seen by the account's own transactions.
 SELECT count(tenant_id)
 FROM tenancy.memberships
 WHERE account_id = :account_id AND role = 'owner';
+
+-- revoke_invitations_of_member --
+-- Revoke the open invitations that a principal made to other roles than these.
+UPDATE tenancy.invitations
+SET revoke_time = :revoke_time
+WHERE tenant_id = :tenant_id AND created_by = :created_by AND use_time IS NULL AND revoke_time IS NULL
+  AND expire_time > :revoke_time AND role <> ALL (:roles::text[]);

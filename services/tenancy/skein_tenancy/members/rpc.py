@@ -1,80 +1,105 @@
-"""The RPCs that concern members: parse, one call, reply."""
+"""The RPCs of members: parse, one call, reply."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit.calls.call import Context, caller
-from skein_kit.errors import PageTokenInvalid
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
-from skein_tenancy import convert as wire
+from skein_tenancy.members import convert
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange
-from skein_tenancy.rpc_base import Rpcs
+from skein_tenancy.page_token import parse_time_position
+
+if TYPE_CHECKING:
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.members.accounts import AccountClient
+    from skein_tenancy.members.store import MemberStore
 
 
-class MemberRpcs(Rpcs):
-    """The members of a tenant, and who owns it."""
+class MemberHandlers:
+    """Members of a tenant and their roles; for other services, memberships of any account."""
+
+    def __init__(self, store: MemberStore, accounts: AccountClient, writes: IdempotentWrites) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._writes = writes
 
     async def AddMember(self, request: pb.AddMemberRequest, context: Context) -> pb.AddMemberResponse:
-        who = caller(context)
-        joining = await self._parts.accounts.joining(
-            request.account_id, wire.role_name(request.role), created_by=who.principal
+        caller = caller_of(context)
+        new_member = await self._accounts.get_new_member(
+            request.account_id, convert.role_name(request.role), created_by=caller.principal
         )
-        return await self._parts.members.add_member(who.tenant(), joining, IdempotencyKey.of(who, request))
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.AddMemberResponse.FromString(write.saved_response)
+            member = await self._store.add_member(write.tx, caller.tenant(), new_member)
+            return await write.save(pb.AddMemberResponse(member=convert.member(member)))
 
     async def GetMember(self, request: pb.GetMemberRequest, context: Context) -> pb.GetMemberResponse:
-        member = await self._parts.members.get_member(caller(context).tenant(), UUID(request.account_id))
-        return pb.GetMemberResponse(member=member)
+        member = await self._store.get_member(caller_of(context).tenant(), UUID(request.account_id))
+        return pb.GetMemberResponse(member=convert.member(member))
 
     async def ListMembers(self, request: pb.ListMembersRequest, context: Context) -> pb.ListMembersResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         size = pagination.resolve_page_size(request.page_size)
-        after = _place(pagination.read_token(request.page_token, tenant_id, request))
-        found = await self._parts.members.list_members(tenant_id, after=after, size=size + 1)
-        page = pagination.fit_items(found[:size])
+        after = parse_time_position(pagination.read_token(request.page_token, tenant_id, request))
+        rows = await self._store.list_members(tenant_id, after=after, size=size + 1)
+        page = pagination.fit_items(map(convert.member, rows[:size]))
         response = pb.ListMembersResponse(members=page)
-        if len(found) > len(page):
-            joined = page[-1].create_time.ToDatetime(tzinfo=UTC).isoformat()
-            response.next_page_token = pagination.write_token([joined, page[-1].account_id], tenant_id, request)
+        if len(rows) > len(page):
+            last = rows[len(page) - 1]
+            position = [last.create_time.isoformat(), str(last.account_id)]
+            response.next_page_token = pagination.write_token(position, tenant_id, request)
         return response
 
     async def UpdateMember(self, request: pb.UpdateMemberRequest, context: Context) -> pb.UpdateMemberResponse:
-        who = caller(context)
+        caller = caller_of(context)
         change = RoleChange(
-            account_id=UUID(request.account_id), role=wire.role_name(request.role), revision=request.revision
+            account_id=UUID(request.account_id), role=convert.role_name(request.role), revision=request.revision
         )
-        return await self._parts.members.update_member(
-            who.tenant(), change, IdempotencyKey.of(who, request), by=Authority.of(who)
-        )
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateMemberResponse.FromString(write.saved_response)
+            member = await self._store.update_member(write.tx, caller.tenant(), change, Authority.of(caller))
+            return await write.save(pb.UpdateMemberResponse(member=convert.member(member)))
 
     async def RemoveMember(self, request: pb.RemoveMemberRequest, context: Context) -> pb.RemoveMemberResponse:
-        who = caller(context)
-        return await self._parts.members.remove_member(
-            who.tenant(), UUID(request.account_id), IdempotencyKey.of(who, request), by=Authority.of(who)
-        )
+        caller = caller_of(context)
+        account_id = UUID(request.account_id)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.remove_member(write.tx, caller.tenant(), account_id, Authority.of(caller))
+                await write.save(pb.RemoveMemberResponse())
+        return pb.RemoveMemberResponse()
 
     async def LeaveTenant(self, request: pb.LeaveTenantRequest, context: Context) -> pb.LeaveTenantResponse:
-        who = caller(context)
-        return await self._parts.members.leave_tenant(who.tenant(), who.account(), IdempotencyKey.of(who, request))
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.remove_member(write.tx, caller.tenant(), caller.account(), authority=None)
+                await write.save(pb.LeaveTenantResponse())
+        return pb.LeaveTenantResponse()
 
     async def TransferOwnership(
         self, request: pb.TransferOwnershipRequest, context: Context
     ) -> pb.TransferOwnershipResponse:
-        who = caller(context)
+        caller = caller_of(context)
         from_account_id = UUID(request.from_account_id) if request.from_account_id else None
-        transfer = OwnershipTransfer.of(who, UUID(request.account_id), from_account_id)
-        Authority.of(who).must_cover(OWNER)
-        return await self._parts.members.transfer_ownership(who.tenant(), transfer, IdempotencyKey.of(who, request))
+        transfer = OwnershipTransfer.of(caller, UUID(request.account_id), from_account_id)
+        Authority.of(caller).require_permissions_for(OWNER)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.TransferOwnershipResponse.FromString(write.saved_response)
+            member = await self._store.transfer_ownership(write.tx, caller.tenant(), transfer)
+            return await write.save(pb.TransferOwnershipResponse(member=convert.member(member)))
 
+    async def GetStanding(self, request: pb.GetStandingRequest, context: Context) -> pb.GetStandingResponse:
+        account_id = UUID(request.account_id) if request.account_id else None
+        return convert.membership(await self._store.get_membership(UUID(request.tenant_id), account_id))
 
-def _place(place: list[str] | None) -> tuple[datetime, UUID] | None:
-    if place is None:
-        return None
-    try:
-        joined, account_id = place
-        return datetime.fromisoformat(joined).astimezone(UTC), UUID(account_id)
-    except (ValueError, OverflowError):
-        raise PageTokenInvalid from None
+    async def RemoveAccount(self, request: pb.RemoveAccountRequest, context: Context) -> pb.RemoveAccountResponse:
+        return pb.RemoveAccountResponse(removed_count=await self._store.remove_account(UUID(request.account_id)))

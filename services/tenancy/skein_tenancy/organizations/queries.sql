@@ -1,5 +1,5 @@
 -- create_organization --
--- Make an organization; no row comes back when another one has the slug.
+-- Create an organization; no row comes back when another one has the slug.
 INSERT INTO tenancy.organizations (organization_id, display_name, slug, metadata, create_time, update_time)
 VALUES (:organization_id, :display_name, :slug, :metadata::jsonb, :create_time, :create_time)
 ON CONFLICT (slug) WHERE is_active DO NOTHING
@@ -12,29 +12,29 @@ FROM tenancy.organizations
 WHERE organization_id = :organization_id AND is_active;
 
 -- list_organizations --
--- Read a page of the organizations but the `hidden` one, newest first; `before` is the last one of the page before.
+-- Read a page of the organizations but the canary's, newest first; `before` is the last one of the page before.
 SELECT organization_id, display_name, slug, metadata, revision, create_time, update_time
 FROM tenancy.organizations
-WHERE is_active AND organization_id <> :hidden AND (:before::uuid IS NULL OR organization_id < :before)
+WHERE is_active AND organization_id <> :canary_organization_id AND (:before::uuid IS NULL OR organization_id < :before)
 ORDER BY organization_id DESC
 LIMIT :size;
 
 -- lock_organization --
--- Read one organization and keep others from changing it, and from making tenants in it, until the transaction ends.
+-- Read one organization and keep others from changing it, and from creating tenants in it, until the transaction ends.
 SELECT organization_id, display_name, slug, metadata, revision, create_time, update_time
 FROM tenancy.organizations
 WHERE organization_id = :organization_id AND is_active
 FOR NO KEY UPDATE;
 
 -- share_organization --
--- Keep one organization from being deleted until the transaction ends; the oldest but the `hidden` one when none is named,
+-- Keep one organization from being deleted until the transaction ends; the oldest but the canary's when none is named,
 -- by id or by slug.
 SELECT organization_id
 FROM tenancy.organizations
 WHERE is_active
   AND (:organization_id::uuid IS NULL OR organization_id = :organization_id)
   AND (:slug::text = '' OR slug = :slug)
-  AND (organization_id <> :hidden OR organization_id = :organization_id OR slug = :slug)
+  AND (organization_id <> :canary_organization_id OR organization_id = :organization_id OR slug = :slug)
 ORDER BY organization_id
 LIMIT 1
 FOR SHARE;

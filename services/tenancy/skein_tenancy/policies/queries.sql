@@ -1,5 +1,5 @@
 -- get_policy --
--- Read what a tenant changed of its policy.
+-- Read the policy of a tenant; NULL for each value that it did not set.
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,
@@ -8,8 +8,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
--- make_policy --
--- Make the row of a tenant that changes something for the first time.
+-- insert_policy --
+-- Insert the row of a tenant that changes its policy for the first time.
 INSERT INTO tenancy.policies (tenant_id, update_time)
 VALUES (:tenant_id, :update_time)
 ON CONFLICT ON CONSTRAINT policies_pkey DO NOTHING;

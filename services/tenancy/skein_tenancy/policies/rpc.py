@@ -1,21 +1,35 @@
-"""The RPCs that concern the policy of a tenant: parse, one call, reply."""
+"""The RPCs of policies: parse, one call, reply."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_tenancy.policies import model as policies
-from skein_tenancy.rpc_base import Rpcs
+from skein_tenancy.policies import convert
+
+if TYPE_CHECKING:
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.policies.store import PolicyStore
 
 
-class PolicyRpcs(Rpcs):
-    """The rules that a tenant remembers by."""
+class PolicyHandlers:
+    """The policy of a tenant."""
+
+    def __init__(self, store: PolicyStore, writes: IdempotentWrites) -> None:
+        self._store = store
+        self._writes = writes
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.GetPolicyResponse:
-        return pb.GetPolicyResponse(policy=await self._parts.policies.get_policy(caller(context).tenant()))
+        return pb.GetPolicyResponse(policy=convert.policy(await self._store.get_policy(caller_of(context).tenant())))
 
     async def UpdatePolicy(self, request: pb.UpdatePolicyRequest, context: Context) -> pb.UpdatePolicyResponse:
-        who = caller(context)
-        change = policies.PolicyChange.of(request)
-        return await self._parts.policies.update_policy(who.tenant(), change, IdempotencyKey.of(who, request))
+        caller = caller_of(context)
+        change = convert.change(request)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdatePolicyResponse.FromString(write.saved_response)
+            columns = await self._store.update_policy(write.tx, caller.tenant(), change)
+            return await write.save(pb.UpdatePolicyResponse(policy=convert.policy(columns)))

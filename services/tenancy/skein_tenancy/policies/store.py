@@ -1,42 +1,45 @@
-"""Policies in the database: one row for each tenant that changed something."""
+"""Policies in the database: one row for each tenant that changed its policy."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.ids import now
-from skein_tenancy import convert as wire
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.store_base import StoreBase, check_revision, require_row
+from skein_tenancy.row_checks import check_revision, require_row
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_tenancy.policies import model as policies
+    import asyncpg
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_tenancy.policies.model import PolicyChange
 
 
-class PolicyStore(StoreBase):
-    """The policy of a tenant."""
+class PolicyStore:
+    """The policy of a tenant, as the columns that the tenant set."""
 
-    async def get_policy(self, tenant_id: UUID) -> pb.Policy:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get_policy(self, tenant_id: UUID) -> Mapping[str, object]:
+        """Return nothing for a tenant that never changed its policy."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["get_policy"], tenant_id=tenant_id)
-        return wire.policy(row)
+        return {} if row is None else _set_columns(row)
 
-    async def update_policy(
-        self, tenant_id: UUID, change: policies.PolicyChange, once: IdempotencyKey
-    ) -> pb.UpdatePolicyResponse:
+    async def update_policy(self, tx: Transaction, tenant_id: UUID, change: PolicyChange) -> Mapping[str, object]:
+        """Change a policy in the caller's transaction, which sees the tenant. Raises RevisionStale."""
         query, at = QUERIES["update_policy"], now()
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.UpdatePolicyResponse.FromString(first)
-            await tx.execute(QUERIES["make_policy"], tenant_id=tenant_id, update_time=at)
-            current = require_row(await tx.row(QUERIES["lock_policy"], tenant_id=tenant_id))
-            check_revision(change.revision, current)
-            values = {"tenant_id": tenant_id, **current, **change.values, "update_time": at}
-            row = await tx.row(query, **{name: values[name] for name in query.parameters})
-            response = pb.UpdatePolicyResponse(policy=wire.policy(require_row(row)))
-            await self._answer(tx, tenant_id, once, response)
-            return response
+        await tx.execute(QUERIES["insert_policy"], tenant_id=tenant_id, update_time=at)
+        current = require_row(await tx.row(QUERIES["lock_policy"], tenant_id=tenant_id))
+        check_revision(change.revision, current["revision"])
+        values = {"tenant_id": tenant_id, **current, **change.values, "update_time": at}
+        row = await tx.row(query, **{name: values[name] for name in query.parameters})
+        return _set_columns(require_row(row))
+
+
+def _set_columns(row: asyncpg.Record) -> dict[str, object]:
+    return {name: value for name, value in row.items() if value is not None}

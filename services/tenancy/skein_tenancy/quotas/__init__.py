@@ -1,1 +1,1 @@
-"""Quotas and usage of tenants and organizations, and rate limits."""
+"""Quotas and usage of tenants and organizations."""

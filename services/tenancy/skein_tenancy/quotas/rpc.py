@@ -1,4 +1,4 @@
-"""The RPCs that concern quotas and usage: parse, one call, reply."""
+"""The RPCs of quotas and usage: parse, one call, reply."""
 
 from __future__ import annotations
 
@@ -6,70 +6,73 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import limits_pb2 as pb
-from skein_kit.calls.call import Context, caller
-from skein_kit.errors import TenantMissing
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_kit.identity.permissions import OPERATOR, SYSTEM
-from skein_tenancy import convert as wire
+from skein_kit.identity.permissions import OPERATOR
+from skein_tenancy.callers import require_tenant
 from skein_tenancy.errors import OrganizationNotFound
-from skein_tenancy.quotas import model as quotas
-from skein_tenancy.rpc_base import Rpcs
+from skein_tenancy.quotas import convert
 
 if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.quotas.store import QuotaStore
 
 
-class QuotaRpcs(Rpcs):
-    """What tenants and organizations may have at most, and what they have."""
+class QuotaHandlers:
+    """Quotas and usage of tenants and, for operators, of organizations."""
+
+    def __init__(self, store: QuotaStore, writes: IdempotentWrites) -> None:
+        self._store = store
+        self._writes = writes
 
     async def GetQuota(self, request: pb.GetQuotaRequest, context: Context) -> pb.GetQuotaResponse:
-        who = caller(context)
-        organization_id = _organization(request.organization_id, who)
+        caller = caller_of(context)
+        organization_id = _organization_id(request.organization_id, caller)
         if organization_id is None:
-            return pb.GetQuotaResponse(quota=await self._parts.quotas.get_quota(_tenant(who)))
-        return pb.GetQuotaResponse(quota=await self._parts.quotas.get_organization_quota(organization_id))
+            quota = await self._store.get_quota(require_tenant(caller))
+        else:
+            quota = await self._store.get_organization_quota(organization_id)
+        return pb.GetQuotaResponse(quota=convert.quota(quota))
 
     async def UpdateQuota(self, request: pb.UpdateQuotaRequest, context: Context) -> pb.UpdateQuotaResponse:
-        who = caller(context)
-        organization_id = _organization(request.organization_id, who)
-        change, once = quotas.QuotaChange.of(request, organization_id), IdempotencyKey.of(who, request)
+        caller = caller_of(context)
+        organization_id = _organization_id(request.organization_id, caller)
+        change, key = convert.change(request), IdempotencyKey.of(caller, request)
         if organization_id is None:
-            return await self._parts.quotas.update_quota(_tenant(who), change, once)
-        return await self._parts.quotas.update_organization_quota(organization_id, change, once)
+            tenant_id = require_tenant(caller)
+            async with self._writes.tenant(tenant_id, key) as write:
+                if write.saved_response is not None:
+                    return pb.UpdateQuotaResponse.FromString(write.saved_response)
+                quota = await self._store.update_quota(write.tx, tenant_id, change)
+                return await write.save(pb.UpdateQuotaResponse(quota=convert.quota(quota)))
+        async with self._writes.operator(key) as write:
+            if write.saved_response is not None:
+                return pb.UpdateQuotaResponse.FromString(write.saved_response)
+            quota = await self._store.update_organization_quota(write.tx, organization_id, change)
+            return await write.save(pb.UpdateQuotaResponse(quota=convert.quota(quota)))
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
-        who = caller(context)
-        organization_id = _organization(request.organization_id, who)
+        caller = caller_of(context)
+        organization_id = _organization_id(request.organization_id, caller)
         if organization_id is None:
-            return pb.GetUsageResponse(usage=await self._parts.quotas.get_usage(_tenant(who)))
-        return await self._parts.quotas.get_organization_usage(organization_id)
-
-
-class RateLimitHandlers(Rpcs):
-    """What the gateway and the worker ask about limits."""
-
-    async def LeaseRequests(self, request: pb.LeaseRequestsRequest, context: Context) -> pb.LeaseRequestsResponse:
-        who = caller(context)
-        if not who.permissions.isdisjoint({OPERATOR, SYSTEM}):
-            return wire.unlimited_lease(request)
-        return await self._parts.quotas.lease_requests(
-            who.tenant_id, who.principal, (request.tenant_count, request.caller_count), self._parts.settings.rates()
-        )
+            usage = await self._store.get_usage(require_tenant(caller))
+            return pb.GetUsageResponse(usage=map(convert.usage, usage))
+        return convert.organization_usage(await self._store.get_organization_usage(organization_id))
 
     async def CollectUsage(self, request: pb.CollectUsageRequest, context: Context) -> pb.CollectUsageResponse:
-        return pb.CollectUsageResponse(usage=await self._parts.quotas.collect_usage(caller(context).tenant()))
+        usage = await self._store.collect_usage(caller_of(context).tenant())
+        return pb.CollectUsageResponse(usage=map(convert.usage, usage))
 
 
-def _organization(organization_id: str, who: Caller) -> UUID | None:
-    """Read which organization is meant, if one is: they are the operator's business."""
-    if not organization_id:
+def _organization_id(text: str, caller: Caller) -> UUID | None:
+    """Return the organization of a request, None for one about the caller's tenant.
+
+    Raises OrganizationNotFound for callers that are no operators.
+    """
+    if not text:
         return None
-    if OPERATOR not in who.permissions:
+    if OPERATOR not in caller.permissions:
         raise OrganizationNotFound
-    return UUID(organization_id)
-
-
-def _tenant(who: Caller) -> UUID:
-    if who.tenant_id is None:
-        raise TenantMissing
-    return who.tenant_id
+    return UUID(text)

@@ -1,19 +1,17 @@
-"""Limits, usage and allowances in the database."""
+"""Quotas and usage in the database. Methods that take `tx` work in the caller's transaction."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from skein.tenancy.v1 import limits_pb2 as pb
-from skein_kit.database.transactions import NO_TENANT
-from skein_kit.errors import QuotaExceeded, RevisionStale
+from skein_kit.errors import QuotaExceeded
 from skein_kit.ids import now
-from skein_tenancy import convert as wire
+from skein_kit.quotas.store import DEFAULT_LIMITS
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.quotas import model as quotas
-from skein_tenancy.store_base import StoreBase, require_row
+from skein_tenancy.quotas.model import COUNTED_KINDS, RATE_KINDS, TENANTS, OrganizationUsage, Quota, Usage
+from skein_tenancy.row_checks import check_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,223 +20,172 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_tenancy.quotas.model import QuotaChange
 
 
-class QuotaStore(StoreBase):
-    """What tenants and organizations may have at most, what they have, and which calls they have left."""
+class QuotaStore:
+    """Limits and usage of tenants and organizations."""
 
-    async def get_quota(self, tenant_id: UUID) -> pb.Quota:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get_quota(self, tenant_id: UUID) -> Quota:
+        """Read the limits that were set for a tenant itself."""
         async with self._database.tenant(tenant_id) as tx:
-            return wire.quota(await tx.rows(QUERIES["list_tenant_limits"], tenant_id=tenant_id))
+            return _quota(await tx.rows(QUERIES["list_tenant_limits"], tenant_id=tenant_id))
 
-    async def get_organization_quota(self, organization_id: UUID) -> pb.Quota:
+    async def get_organization_quota(self, organization_id: UUID) -> Quota:
+        """Raises OrganizationNotFound."""
         async with self._database.operator() as tx:
-            await _must_exist(tx, organization_id)
-            rows = await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id)
-        return wire.quota(rows)
+            await _require_organization(tx, organization_id)
+            return _quota(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
 
-    async def update_quota(
-        self, tenant_id: UUID, change: quotas.QuotaChange, once: IdempotencyKey
-    ) -> pb.UpdateQuotaResponse:
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
-                return pb.UpdateQuotaResponse.FromString(first)
-            revision = _next_revision(change, await tx.rows(QUERIES["lock_limits"], tenant_id=tenant_id))
-            rows = [
-                {"kind": kind, "most": most, "revision": revision, "update_time": now()}
-                for kind, most in change.limits.items()
-            ]
-            await tx.insert(QUERIES["set_limit"], tenant_id, rows)
-            quota = wire.quota(await tx.rows(QUERIES["list_tenant_limits"], tenant_id=tenant_id))
-            response = pb.UpdateQuotaResponse(quota=quota)
-            await self._answer(tx, tenant_id, once, response)
-            return response
+    async def update_quota(self, tx: Transaction, tenant_id: UUID, change: QuotaChange) -> Quota:
+        """Set limits of a tenant, whose rows the transaction sees. Raises RevisionStale."""
+        revision = _next_revision(change, await tx.rows(QUERIES["lock_limits"], tenant_id=tenant_id))
+        rows = [
+            {"kind": kind, "most": limit, "revision": revision, "update_time": now()}
+            for kind, limit in change.limits.items()
+        ]
+        await tx.insert(QUERIES["set_limit"], tenant_id, rows)
+        return _quota(await tx.rows(QUERIES["list_tenant_limits"], tenant_id=tenant_id))
 
-    async def update_organization_quota(
-        self, organization_id: UUID, change: quotas.QuotaChange, once: IdempotencyKey
-    ) -> pb.UpdateQuotaResponse:
-        """Set limits of an organization, and what they leave to each of its tenants."""
-        async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
-                return pb.UpdateQuotaResponse.FromString(first)
-            await _must_exist(tx, organization_id)
-            locked = await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id)
-            revision, at = _next_revision(change, locked), now()
-            for kind, most in change.limits.items():
-                await tx.execute(
-                    QUERIES["set_organization_limit"],
-                    organization_id=organization_id,
-                    kind=kind,
-                    most=most,
-                    revision=revision,
-                    update_time=at,
-                )
-            rows = await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id)
-            await _distribute_limits(tx, organization_id, _limits(rows), at)
-            response = pb.UpdateQuotaResponse(quota=wire.quota(rows))
-            await self._answer(tx, NO_TENANT, once, response)
-            return response
+    async def update_organization_quota(self, tx: Transaction, organization_id: UUID, change: QuotaChange) -> Quota:
+        """Set limits of an organization and the remaining limits of its tenants, in an operator's transaction.
 
-    async def get_usage(self, tenant_id: UUID) -> Sequence[pb.Usage]:
-        """Read what a tenant has now."""
+        Raises OrganizationNotFound and RevisionStale.
+        """
+        await _require_organization(tx, organization_id)
+        locked = await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id)
+        revision, at = _next_revision(change, locked), now()
+        for kind, limit in change.limits.items():
+            await tx.execute(
+                QUERIES["set_organization_limit"],
+                organization_id=organization_id,
+                kind=kind,
+                most=limit,
+                revision=revision,
+                update_time=at,
+            )
+        quota = _quota(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
+        await _distribute_limits(tx, organization_id, quota.limits, at)
+        return quota
+
+    async def get_usage(self, tenant_id: UUID) -> list[Usage]:
+        """Count what a tenant has now."""
         async with self._database.tenant(tenant_id) as tx:
             return _usage(await tx.rows(QUERIES["read_usage"], tenant_id=tenant_id))
 
-    async def get_organization_usage(self, organization_id: UUID) -> pb.GetUsageResponse:
+    async def get_organization_usage(self, organization_id: UUID) -> OrganizationUsage:
+        """Sum up the usage collected last of each tenant. Raises OrganizationNotFound."""
         async with self._database.operator() as tx:
-            await _must_exist(tx, organization_id)
-            used = await tx.rows(QUERIES["read_organization_usage"], organization_id=organization_id)
+            await _require_organization(tx, organization_id)
+            rows = await tx.rows(QUERIES["read_organization_usage"], organization_id=organization_id)
             limits = _limits(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
-        return wire.organization_usage(used, limits)
+        used = {row["kind"]: row["used"] for row in rows}
+        return OrganizationUsage(
+            usage=[
+                Usage(kind=kind, used=used.get(kind, 0), limit=limits.get(kind)) for kind in (TENANTS, *COUNTED_KINDS)
+            ],
+            collect_time=min((row["collect_time"] for row in rows), default=None),
+        )
 
-    async def collect_usage(self, tenant_id: UUID) -> Sequence[pb.Usage]:
-        """Bring up to date what an organization's quota sees of a tenant, and what it leaves to the tenant."""
+    async def collect_usage(self, tenant_id: UUID) -> list[Usage]:
+        """Save a tenant's usage for the sums of its organization, and update its remaining limits."""
         at = now()
         async with self._database.tenant(tenant_id) as tx:
             usage = _usage(await tx.rows(QUERIES["read_usage"], tenant_id=tenant_id))
-            rows = [{"kind": one.kind, "amount": one.used, "collect_time": at} for one in usage]
-            rows.append({"kind": quotas.TENANTS, "amount": 1, "collect_time": at})
+            rows = [{"kind": item.kind, "amount": item.used, "collect_time": at} for item in usage]
+            rows.append({"kind": TENANTS, "amount": 1, "collect_time": at})
             await tx.insert(QUERIES["collect_usage"], tenant_id, rows)
         async with self._database.operator() as tx:
-            organization_id = await tx.value(QUERIES["organization_of"], tenant_id=tenant_id)
+            organization_id = await tx.value(QUERIES["get_organization_of_tenant"], tenant_id=tenant_id)
             limits = _limits(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
-            used = {}
-            if limits:
-                others = await tx.rows(
-                    QUERIES["read_usage_of_others"], organization_id=organization_id, tenant_id=tenant_id
-                )
-                used = {row["kind"]: row["used"] for row in others}
-            await _set_remaining_limits(tx, tenant_id, limits, used, at)
+            used_by_others = await _used_by_others(tx, organization_id, tenant_id) if limits else {}
+            await _set_remaining_limits(tx, tenant_id, limits, used_by_others, at)
         return usage
 
-    async def lease_requests(
-        self, tenant_id: UUID | None, caller: str, wanted: tuple[int, int], defaults: quotas.DefaultRateLimits
-    ) -> pb.LeaseRequestsResponse:
-        """Take from the allowances of a tenant and of a caller as many calls as are `wanted` of each."""
-        whose = tenant_id or NO_TENANT
-        async with self._database.tenant(whose, lasting=False, plans_again=False) as tx:
-            limits = {}
-            if tenant_id is not None:
-                rows = await tx.rows(QUERIES["list_rates"], tenant_id=tenant_id, kinds=list(quotas.RATES))
-                limits = {row["kind"]: row["most"] for row in rows}
-            of_tenant, of_caller = defaults.of_tenant(limits), defaults.of_caller(limits)
-            at = now()
-            # Without a tenant there is no allowance of its own. The tenant's row comes first, for everybody.
-            tenants = quotas.RateLease(count=0)
-            if tenant_id is not None:
-                tenants = await _lease(tx, tenant_id, "", of_tenant, wanted[0], at)
-            callers = await _lease(tx, whose, caller, of_caller, wanted[1], at)
-        return wire.rate_lease(tenants, callers, of_tenant, of_caller)
+    async def check_tenant_quota(self, tx: Transaction, organization_id: UUID, tenant_id: UUID) -> None:
+        """Check the number of an organization's tenants, and set the remaining limits of a new one.
 
-    async def delete_idle(self, tenant_id: UUID, at: datetime) -> int:
-        """Forget the allowances that nobody has asked for a day; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
-            return await tx.execute(
-                QUERIES["delete_idle_allowances"], tenant_id=tenant_id, idle_since=at - quotas.IDLE_BUCKET_AGE
-            )
+        The new tenant is inserted already, in the same operator's transaction. Raises QuotaExceeded.
+        """
+        limits = _limits(await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id))
+        if not limits:
+            return
+        max_tenants = limits.get(TENANTS)
+        if max_tenants is not None:
+            tenants = await tx.rows(QUERIES["list_tenant_ids_of_organization"], organization_id=organization_id)
+            if len(tenants) > max_tenants:
+                raise QuotaExceeded(kind=TENANTS, limit=max_tenants)
+        used_by_others = await _used_by_others(tx, organization_id, tenant_id)
+        await _set_remaining_limits(tx, tenant_id, limits, used_by_others, now())
 
 
-async def check_tenant_quota(tx: Transaction, organization_id: UUID, tenant_id: UUID) -> None:
-    """Count a new tenant among those of its organization, and bind it to what the organization leaves.
-
-    Raises QuotaExceeded. The transaction sees the directory.
-    """
-    limits = _limits(await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id))
-    if not limits:
-        return
-    most = limits.get(quotas.TENANTS)
-    # The new one is among them.
-    if most is not None:
-        tenants = await tx.rows(QUERIES["tenant_ids_of_organization"], organization_id=organization_id)
-        if len(tenants) > most:
-            raise QuotaExceeded(kind=quotas.TENANTS, limit=most)
-    used = await tx.rows(QUERIES["read_usage_of_others"], organization_id=organization_id, tenant_id=tenant_id)
-    await _set_remaining_limits(tx, tenant_id, limits, {row["kind"]: row["used"] for row in used}, now())
-
-
-async def _lease(
-    tx: Transaction, tenant_id: UUID, caller: str, allowance: quotas.RateLimit, wanted: int, at: datetime
-) -> quotas.RateLease:
-    if not wanted:
-        return quotas.RateLease(count=0)
-    hour = at.replace(minute=0, second=0, microsecond=0)
-    day = hour.replace(hour=0)
-    row = require_row(
-        await tx.row(
-            QUERIES["lease_requests"],
-            tenant_id=tenant_id,
-            caller=caller,
-            wanted=allowance.chunk(wanted),
-            rate=allowance.rate,
-            burst=allowance.burst,
-            hour_most=allowance.hour_most,
-            day_most=allowance.day_most,
-            at=at,
-            hour_time=hour,
-            day_time=day,
-        )
-    )
-    since = ((at - hour).total_seconds(), (at - day).total_seconds())
-    return quotas.rate_lease(
-        allowance,
-        count=row["granted"],
-        tokens=row["tokens"],
-        hour_count=row["hour_count"],
-        day_count=row["day_count"],
-        until=(3600 - since[0], 86400 - since[1]),
-    )
+async def _used_by_others(tx: Transaction, organization_id: UUID, tenant_id: UUID) -> dict[str, int]:
+    rows = await tx.rows(QUERIES["read_usage_of_others"], organization_id=organization_id, tenant_id=tenant_id)
+    return {row["kind"]: row["used"] for row in rows}
 
 
 async def _distribute_limits(tx: Transaction, organization_id: UUID, limits: Mapping[str, int], at: datetime) -> None:
-    """Set what an organization's limits leave to each of its tenants."""
-    tenants = await tx.rows(QUERIES["tenant_ids_of_organization"], organization_id=organization_id)
-    collected: dict[UUID, dict[str, int]] = defaultdict(dict)
+    """Set the remaining limits of each tenant of an organization."""
+    tenants = await tx.rows(QUERIES["list_tenant_ids_of_organization"], organization_id=organization_id)
+    used_by_tenant: dict[UUID, dict[str, int]] = defaultdict(dict)
     total: dict[str, int] = defaultdict(int)
     for row in await tx.rows(QUERIES["list_collected_usage"], organization_id=organization_id):
-        collected[row["tenant_id"]][row["kind"]] = row["amount"]
+        used_by_tenant[row["tenant_id"]][row["kind"]] = row["amount"]
         total[row["kind"]] += row["amount"]
     for row in tenants:
-        own = collected[row["tenant_id"]]
-        others = {kind: amount - own.get(kind, 0) for kind, amount in total.items()}
-        await _set_remaining_limits(tx, row["tenant_id"], limits, others, at)
+        used = used_by_tenant[row["tenant_id"]]
+        used_by_others = {kind: amount - used.get(kind, 0) for kind, amount in total.items()}
+        await _set_remaining_limits(tx, row["tenant_id"], limits, used_by_others, at)
 
 
 async def _set_remaining_limits(
-    tx: Transaction, tenant_id: UUID, limits: Mapping[str, int], others: Mapping[str, int], at: datetime
+    tx: Transaction, tenant_id: UUID, limits: Mapping[str, int], used_by_others: Mapping[str, int], at: datetime
 ) -> None:
-    """Set what an organization's limits leave to a tenant when the others have so much; a rate is each tenant's own."""
+    """Set a tenant's share of its organization's limits: counted kinds less the others' usage, rates in full."""
     rows = [
         {
             "kind": kind,
-            "organization_most": most if kind in quotas.RATES else max(0, most - others.get(kind, 0)),
+            "organization_most": limit if kind in RATE_KINDS else max(0, limit - used_by_others.get(kind, 0)),
             "update_time": at,
         }
-        for kind, most in limits.items()
-        if kind != quotas.TENANTS
+        for kind, limit in limits.items()
+        if kind != TENANTS
     ]
-    await tx.insert(QUERIES["leave_room"], tenant_id, rows)
-    await tx.execute(QUERIES["free_room"], tenant_id=tenant_id, kinds=[row["kind"] for row in rows])
+    await tx.insert(QUERIES["set_organization_share"], tenant_id, rows)
+    await tx.execute(QUERIES["clear_organization_share"], tenant_id=tenant_id, kinds=[row["kind"] for row in rows])
 
 
-async def _must_exist(tx: Transaction, organization_id: UUID) -> None:
+async def _require_organization(tx: Transaction, organization_id: UUID) -> None:
     if await tx.value(QUERIES["find_organization"], organization_id=organization_id) is None:
         raise OrganizationNotFound
 
 
-def _next_revision(change: quotas.QuotaChange, locked: Sequence[asyncpg.Record]) -> int:
-    """Return the revision that a change makes, or refuse one of another revision."""
-    current = max((row["revision"] for row in locked), default=0)
-    if change.revision not in (0, current):
-        raise RevisionStale(given=change.revision, current=current)
-    return int(current) + 1
+def _next_revision(change: QuotaChange, locked: Sequence[asyncpg.Record]) -> int:
+    """Return the revision after a change. Raises RevisionStale."""
+    current = _quota(locked).revision
+    check_revision(change.revision, current)
+    return current + 1
+
+
+def _quota(rows: Sequence[asyncpg.Record]) -> Quota:
+    """Read a quota from its rows; the removal of a limit leaves a row without one."""
+    return Quota(
+        limits=_limits(rows),
+        revision=max((row["revision"] for row in rows), default=0),
+        update_time=max((row["update_time"] for row in rows), default=None),
+    )
 
 
 def _limits(rows: Sequence[asyncpg.Record]) -> dict[str, int]:
     return {row["kind"]: row["most"] for row in rows if row["most"] is not None}
 
 
-def _usage(rows: Sequence[asyncpg.Record]) -> Sequence[pb.Usage]:
-    by_kind = {row["kind"]: row for row in rows}
-    return [wire.usage(kind, by_kind.get(kind)) for kind in quotas.COUNTED_KINDS]
+def _usage(rows: Sequence[asyncpg.Record]) -> list[Usage]:
+    """Return the usage of every counted kind; a kind without a row has nothing and no limit of the tenant."""
+    used = {row["kind"]: row["used"] for row in rows}
+    limits = {**DEFAULT_LIMITS, **_limits(rows)}
+    return [Usage(kind=kind, used=used.get(kind, 0), limit=limits.get(kind)) for kind in COUNTED_KINDS]

@@ -1,5 +1,5 @@
 -- create_subject --
--- Make a subject; no row comes back when the tenant has one with this id.
+-- Create a subject; no row comes back when the tenant has one with this id.
 INSERT INTO tenancy.subjects
     (tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, create_time, update_time,
      created_by, updated_by)
@@ -30,8 +30,8 @@ ORDER BY subject_id
 LIMIT :size;
 
 -- list_subjects_with_properties --
--- Read a page of the tenant's subjects that have all of five properties, in order of their ids; fewer are given by naming
--- one of them again. Five plain conditions, so that the planner begins with the rarest; each is one run of the key.
+-- Read a page of the tenant's subjects that have all of five properties, in order of their ids; fewer are passed by
+-- repeating one. With five plain conditions the planner begins with the rarest; each is one range of the primary key.
 SELECT s.subject_id, s.display_name, s.status, s.timezone, s.profile, s.preferences, s.account_id, s.revision,
     s.create_time, s.update_time, s.created_by, s.updated_by, s.delete_time
 FROM tenancy.subjects AS s
@@ -75,7 +75,7 @@ RETURNING subject_id, display_name, status, timezone, profile, preferences, acco
     update_time, created_by, updated_by, delete_time;
 
 -- subject_delete_time --
--- Read since when a subject is deleted.
+-- Read the delete time of a subject.
 SELECT delete_time
 FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
@@ -99,19 +99,19 @@ RETURNING subject_id, display_name, status, timezone, profile, preferences, acco
 DELETE FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
--- empty_subject_answers --
--- Empty the stored answers that show a subject: repeated, the request gets an empty answer and does nothing.
+-- clear_subject_responses --
+-- Empty the saved responses that contain a subject: a repeated request gets an empty response and does nothing.
 UPDATE tenancy.requests
 SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> '' AND method = ANY (:methods::text[])
-    AND position(:name::bytea IN response) > 0;
+    AND position(:prefix::bytea IN response) > 0;
 
 -- insert_subject_properties --
--- Make a subject findable by its properties.
+-- Insert the properties of a subject.
 INSERT INTO tenancy.subject_properties (tenant_id, path, value, subject_id)
 VALUES (:tenant_id, :path, :value, :subject_id);
 
 -- delete_subject_properties --
--- Forget the properties of a subject.
+-- Delete the properties of a subject.
 DELETE FROM tenancy.subject_properties
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;

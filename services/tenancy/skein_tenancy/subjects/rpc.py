@@ -1,66 +1,97 @@
-"""The RPCs that concern subjects: parse, one call, reply."""
+"""The RPCs of subjects: parse, one call, reply."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
-from skein_tenancy.rpc_base import Rpcs
-from skein_tenancy.subjects import model as subjects
+from skein_tenancy.subjects import convert
+
+if TYPE_CHECKING:
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.subjects.store import SubjectStore
 
 
-class SubjectRpcs(Rpcs):
-    """The subjects of a tenant."""
+class SubjectHandlers:
+    """Subjects of a tenant."""
+
+    def __init__(self, store: SubjectStore, writes: IdempotentWrites) -> None:
+        self._store = store
+        self._writes = writes
 
     async def CreateSubject(self, request: pb.CreateSubjectRequest, context: Context) -> pb.CreateSubjectResponse:
-        who = caller(context)
-        draft = subjects.Draft.of(request.subject)
-        times = ImportTimes.of(request.subject, who, now(), keep_times=request.keep_times)
-        return await self._parts.subjects.create_subject(
-            who.tenant(), draft, times, IdempotencyKey.of(who, request), created_by=who.principal
-        )
+        caller = caller_of(context)
+        draft = convert.draft(request.subject)
+        times = ImportTimes.of(request.subject, caller, now(), keep_times=request.keep_times)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateSubjectResponse.FromString(write.saved_response)
+            subject = await self._store.create_subject(
+                write.tx, caller.tenant(), draft, times, created_by=caller.principal
+            )
+            return await write.save(pb.CreateSubjectResponse(subject=convert.subject(subject)))
 
     async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:
-        subject = await self._parts.subjects.get_subject(caller(context).tenant(), request.subject_id)
-        return pb.GetSubjectResponse(subject=subject)
+        subject = await self._store.get_subject(caller_of(context).tenant(), request.subject_id)
+        return pb.GetSubjectResponse(subject=convert.subject(subject))
 
     async def ListSubjects(self, request: pb.ListSubjectsRequest, context: Context) -> pb.ListSubjectsResponse:
-        tenant_id, wanted = caller(context).tenant(), subjects.SubjectFilter.of(request)
+        tenant_id, subject_filter = caller_of(context).tenant(), convert.subject_filter(request)
         size = pagination.resolve_page_size(request.page_size)
-        place = pagination.read_token(request.page_token, tenant_id, request)
-        after = place[0] if place else ""
-        found = await self._parts.subjects.list_subjects(tenant_id, wanted, after=after, size=size + 1)
-        page = pagination.fit_items(found[:size])
+        position = pagination.read_token(request.page_token, tenant_id, request)
+        after = position[0] if position else ""
+        rows = await self._store.list_subjects(tenant_id, subject_filter, after=after, size=size + 1)
+        page = pagination.fit_items(map(convert.subject, rows[:size]))
         response = pb.ListSubjectsResponse(subjects=page)
-        if len(found) > len(page):
+        if len(rows) > len(page):
             response.next_page_token = pagination.write_token([page[-1].subject_id], tenant_id, request)
         return response
 
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
-        who = caller(context)
-        change = subjects.Change.of(request.subject, request.update_mask)
-        return await self._parts.subjects.update_subject(
-            who.tenant(), change, IdempotencyKey.of(who, request), updated_by=who.principal
-        )
+        caller = caller_of(context)
+        change = convert.change(request.subject, request.update_mask)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateSubjectResponse.FromString(write.saved_response)
+            subject = await self._store.update_subject(write.tx, caller.tenant(), change, updated_by=caller.principal)
+            return await write.save(pb.UpdateSubjectResponse(subject=convert.subject(subject)))
 
     async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.subjects.delete_subject(
-            who.tenant(), request.subject_id, once, deleted_by=who.principal
-        )
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_subject(
+                    write.tx, caller.tenant(), request.subject_id, deleted_by=caller.principal
+                )
+                await write.save(pb.DeleteSubjectResponse())
+        return pb.DeleteSubjectResponse()
 
     async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.subjects.undelete_subject(
-            who.tenant(), request.subject_id, once, updated_by=who.principal
-        )
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UndeleteSubjectResponse.FromString(write.saved_response)
+            subject = await self._store.undelete_subject(
+                write.tx, caller.tenant(), request.subject_id, updated_by=caller.principal
+            )
+            return await write.save(pb.UndeleteSubjectResponse(subject=convert.subject(subject)))
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.subjects.purge_subject(who.tenant(), request.subject_id, once)
+        caller, subject_id = caller_of(context), request.subject_id
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.purge_subject(write.tx, caller.tenant(), subject_id)
+                await self._store.clear_responses(
+                    write.tx,
+                    caller.tenant(),
+                    methods=convert.METHODS_WITH_SUBJECT,
+                    prefix=convert.subject_prefix(subject_id),
+                )
+                await write.save(pb.PurgeSubjectResponse())
+        return pb.PurgeSubjectResponse()

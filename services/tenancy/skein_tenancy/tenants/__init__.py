@@ -1,1 +1,1 @@
-"""Tenants and organizations: their names and slugs, and which of them a caller may read or change."""
+"""Tenants: their names and slugs, and which of them a caller may read or change."""

@@ -1,4 +1,4 @@
-"""The RPCs that concern organizations and tenants: parse, one call, reply."""
+"""The RPCs of tenants: parse, one call, reply."""
 
 from __future__ import annotations
 
@@ -6,94 +6,103 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
-from skein_tenancy.errors import OrganizationNotFound, TenantNotFound
+from skein_tenancy.callers import require_tenant
+from skein_tenancy.directory import convert as directory
+from skein_tenancy.errors import TenantNotFound
 from skein_tenancy.members.model import OWNER, NewMember
-from skein_tenancy.rpc_base import Rpcs, id_from_page_token
-from skein_tenancy.tenants import model as directory
+from skein_tenancy.page_token import parse_id_position
+from skein_tenancy.tenants import convert
+from skein_tenancy.tenants.model import DirectoryScope
 
 if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.members.accounts import AccountClient
+    from skein_tenancy.tenants.model import TenantDraft
+    from skein_tenancy.tenants.store import TenantStore
 
 
-class DirectoryRpcs(Rpcs):
-    """Organizations and tenants."""
+class TenantHandlers:
+    """Tenants. Their deletion has handlers of its own."""
 
-    async def CreateOrganization(
-        self, request: pb.CreateOrganizationRequest, context: Context
-    ) -> pb.CreateOrganizationResponse:
-        draft = directory.DirectoryDraft.of(request.organization, noun="organization")
-        return await self._parts.directory.create_organization(draft, IdempotencyKey.of(caller(context), request))
-
-    async def GetOrganization(self, request: pb.GetOrganizationRequest, context: Context) -> pb.GetOrganizationResponse:
-        organization = await self._parts.directory.get_organization(UUID(request.organization_id))
-        return pb.GetOrganizationResponse(organization=organization)
-
-    async def ListOrganizations(
-        self, request: pb.ListOrganizationsRequest, context: Context
-    ) -> pb.ListOrganizationsResponse:
-        size = pagination.resolve_page_size(request.page_size)
-        before = id_from_page_token(pagination.read_token(request.page_token, None, request))
-        found = await self._parts.directory.list_organizations(before=before, size=size + 1)
-        page = pagination.fit_items(found[:size])
-        response = pb.ListOrganizationsResponse(organizations=page)
-        if len(found) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].organization_id], None, request)
-        return response
-
-    async def UpdateOrganization(
-        self, request: pb.UpdateOrganizationRequest, context: Context
-    ) -> pb.UpdateOrganizationResponse:
-        change = directory.DirectoryChange.of(
-            request.organization, request.update_mask, noun="organization", missing=OrganizationNotFound()
-        )
-        return await self._parts.directory.update_organization(change, IdempotencyKey.of(caller(context), request))
+    def __init__(
+        self,
+        store: TenantStore,
+        accounts: AccountClient,
+        writes: IdempotentWrites,
+        *,
+        accounts_organization: str,
+        max_owned: int,
+    ) -> None:
+        """Put tenants that accounts create into `accounts_organization` (a slug); an account owns `max_owned`."""
+        self._store = store
+        self._accounts = accounts
+        self._writes = writes
+        self._accounts_organization = accounts_organization
+        self._max_owned = max_owned
 
     async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:
-        who = caller(context)
-        draft = directory.TenantDraft.made_by(who, request, organization=self._parts.settings.accounts_organization)
-        owner = await self._owner(draft, who)
-        most = self._parts.settings.accounts_tenants_most
-        return await self._parts.directory.create_tenant(draft, owner, IdempotencyKey.of(who, request), most_owned=most)
+        caller = caller_of(context)
+        draft = convert.draft(request, caller, accounts_organization=self._accounts_organization)
+        owner = await self._owner(draft, caller)
+        async with self._writes.operator(IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateTenantResponse.FromString(write.saved_response)
+            tenant = await self._store.create_tenant(write.tx, draft, owner, max_owned=self._max_owned)
+            response = await write.save(pb.CreateTenantResponse(tenant=convert.tenant(tenant)))
+            if owner is not None:
+                await self._store.add_owner(write.tx, tenant.tenant_id, owner)
+            return response
 
     async def GetTenant(self, request: pb.GetTenantRequest, context: Context) -> pb.GetTenantResponse:
-        who = caller(context)
-        tenant_id = UUID(request.tenant_id) if request.tenant_id else directory.require_tenant(who)
-        tenant = await self._parts.directory.get_tenant(tenant_id, sight=directory.DirectoryScope.of(who))
-        return pb.GetTenantResponse(tenant=tenant)
+        caller = caller_of(context)
+        tenant_id = UUID(request.tenant_id) if request.tenant_id else require_tenant(caller)
+        tenant = await self._store.get_tenant(tenant_id, scope=DirectoryScope.of(caller))
+        return pb.GetTenantResponse(tenant=convert.tenant(tenant))
 
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
-        sight = directory.DirectoryScope.of(caller(context))
-        keeper = sight.tenant_id or sight.account_id
+        scope = DirectoryScope.of(caller_of(context))
+        # Page tokens are bound to the tenant, or to the account of a list of memberships.
+        token_owner = scope.tenant_id or scope.account_id
         size = pagination.resolve_page_size(request.page_size)
-        found = await self._parts.directory.list_tenants(
-            sight=sight,
+        rows = await self._store.list_tenants(
+            scope=scope,
             organization_id=UUID(request.organization_id) if request.organization_id else None,
-            before=id_from_page_token(pagination.read_token(request.page_token, keeper, request)),
+            before=parse_id_position(pagination.read_token(request.page_token, token_owner, request)),
             size=size + 1,
         )
-        page = pagination.fit_items(found[:size])
+        page = pagination.fit_items(map(convert.tenant, rows[:size]))
         response = pb.ListTenantsResponse(tenants=page)
-        if len(found) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].tenant_id], keeper, request)
+        if len(rows) > len(page):
+            response.next_page_token = pagination.write_token([page[-1].tenant_id], token_owner, request)
         return response
 
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
-        own = directory.DirectoryScope.of(caller(context), writes=True).tenant_id
-        change = directory.DirectoryChange.of(
+        caller = caller_of(context)
+        scope = DirectoryScope.of(caller, for_write=True)
+        change = directory.change(
             request.tenant,
             request.update_mask,
             noun="tenant",
-            missing=TenantNotFound(),
-            updatable=directory.UPDATABLE if own is None else directory.OWN_UPDATABLE,
+            not_found=TenantNotFound(),
+            updatable=scope.updatable,
         )
-        return await self._parts.directory.update_tenant(change, IdempotencyKey.of(caller(context), request), own=own)
+        scope.require_visible(change.row_id)
+        key = IdempotencyKey.of(caller, request)
+        writing = self._writes.operator(key) if scope.tenant_id is None else self._writes.tenant(scope.tenant_id, key)
+        async with writing as write:
+            if write.saved_response is not None:
+                return pb.UpdateTenantResponse.FromString(write.saved_response)
+            tenant = await self._store.update_tenant(write.tx, change)
+            return await write.save(pb.UpdateTenantResponse(tenant=convert.tenant(tenant)))
 
-    async def _owner(self, draft: directory.TenantDraft, who: Caller) -> NewMember | None:
-        if draft.is_own:
-            return NewMember.itself(who, OWNER)
+    async def _owner(self, draft: TenantDraft, caller: Caller) -> NewMember | None:
+        if draft.is_self_service:
+            return NewMember.from_caller(caller, OWNER)
         if draft.owner_account_id:
-            return await self._parts.accounts.joining(draft.owner_account_id, OWNER, created_by=who.principal)
+            return await self._accounts.get_new_member(draft.owner_account_id, OWNER, created_by=caller.principal)
         return None

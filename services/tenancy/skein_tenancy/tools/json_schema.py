@@ -1,4 +1,4 @@
-"""What is a JSON Schema. Nothing in one is acted on: no reference is followed and no regular expression compiled."""
+"""Validation of JSON Schemas, which follows no reference and compiles no regular expression."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from jsonschema.validators import validator_for
 
 from skein_tenancy.errors import JsonSchemaInvalid
 
-# Checking takes about 0.1 ms for each of these: longer ones would keep others waiting.
+# Checking takes about 0.1 ms per character, so longer texts are checked in a thread.
 _SMALL_CHARACTERS = 4000
-_MAX_PLACE_CHARACTERS = 200
-# Whether values of several kinds are unique is found out pair by pair.
+_MAX_PATH_CHARACTERS = 200
+# The uniqueness of values of mixed types is checked pair by pair, which is quadratic.
 _MAX_MIXED = 100
-# Compiling a regular expression of a few hundred characters can take seconds, and those here are of another dialect.
+# Formats are not checked: compiling a regular expression of a few hundred characters can take seconds.
 _NO_FORMATS = FormatChecker(formats=())
 
 
 async def check_json_schema(text: str) -> None:
-    """Refuse a JSON object that breaks the rules of its draft, 2020-12 where it names none that is known.
+    """Raise JsonSchemaInvalid for a JSON object that breaks the rules of its draft; unknown drafts mean 2020-12.
 
-    Raises JsonSchemaInvalid. The text's depth and length are bounded by whoever read it.
+    The caller bounds the depth and length of the text.
     """
     schema = json.loads(text)
     if len(text) <= _SMALL_CHARACTERS:
@@ -38,25 +38,24 @@ def _check(schema: dict[str, object]) -> None:
         if _is_mixed(schema):
             violation = f"holds a list of more than {_MAX_MIXED} values that are neither all texts nor all numbers"
             raise JsonSchemaInvalid(violations=[("tool.json_schema", violation)])
-        # Checks the document against the rules of the draft, which come with the library.
         validator_for(schema, default=Draft202012Validator).check_schema(
             schema,
-            format_checker=_NO_FORMATS,  # type: ignore[call-arg]  # The stubs do not know it.
+            format_checker=_NO_FORMATS,  # type: ignore[call-arg]  # The stubs lack it.
         )
     except SchemaError as error:
-        place = error.json_path[:_MAX_PLACE_CHARACTERS]
-        raise JsonSchemaInvalid(violations=[("tool.json_schema", f"breaks `{error.validator}` at {place}")]) from None
+        path = error.json_path[:_MAX_PATH_CHARACTERS]
+        raise JsonSchemaInvalid(violations=[("tool.json_schema", f"breaks `{error.validator}` at {path}")]) from None
     except RecursionError:
         raise JsonSchemaInvalid(violations=[("tool.json_schema", "is nested too deep")]) from None
 
 
 def _is_mixed(value: object) -> bool:
-    """Say whether there is a long list anywhere whose values cannot be sorted."""
+    """Say whether a long list holds values that are neither all texts nor all numbers."""
     if isinstance(value, dict):
         return any(map(_is_mixed, value.values()))
     if not isinstance(value, list):
         return False
     if len(value) > _MAX_MIXED:
-        kinds = {type(inner) for inner in value}
-        return not (kinds == {str} or kinds <= {int, float})
+        types = {type(item) for item in value}
+        return not (types == {str} or types <= {int, float})
     return any(map(_is_mixed, value))

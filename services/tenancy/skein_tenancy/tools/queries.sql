@@ -1,5 +1,5 @@
 -- create_tool --
--- Make a tool; no row comes back when the tenant has one with this id or this name.
+-- Create a tool; no row comes back when the tenant has one with this id or this name.
 INSERT INTO tenancy.tools
     (tenant_id, tool_id, name, description, json_schema, source_type, source_code, tags, metadata, create_time,
      update_time, created_by, updated_by)
@@ -27,8 +27,8 @@ ORDER BY tool_id
 LIMIT :size;
 
 -- list_tools_of_agent --
--- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before. Neither deleted tools
--- come, nor those of a deleted agent.
+-- Read a page of an agent's tools in order of their ids; `after` is the last one of the page before. Deleted tools
+-- and those of a deleted agent are left out.
 SELECT tools.tool_id, tools.name, tools.description, tools.json_schema, tools.source_type, tools.source_code,
     tools.tags, tools.metadata, tools.revision, tools.create_time, tools.update_time, tools.created_by, tools.updated_by,
     tools.delete_time
@@ -37,8 +37,8 @@ JOIN tenancy.tools ON tools.tenant_id = agent_tools.tenant_id AND tools.tool_id 
 WHERE agent_tools.tenant_id = :tenant_id AND agent_tools.agent_id = :agent_id AND agent_tools.tool_id > :after
     AND tools.delete_time IS NULL
     AND NOT EXISTS (
-        SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL)
+        SELECT FROM tenancy.agents AS deleted
+        WHERE deleted.tenant_id = :tenant_id AND deleted.agent_id = :agent_id AND deleted.delete_time IS NOT NULL)
 ORDER BY agent_tools.tool_id
 LIMIT :size;
 
@@ -60,8 +60,8 @@ WHERE tenant_id = :tenant_id AND tool_id = :tool_id
 RETURNING tool_id, name, description, json_schema, source_type, source_code, tags, metadata, revision, create_time,
     update_time, created_by, updated_by, delete_time;
 
--- taken_tool --
--- Read since when the tool is deleted that has an id or a name.
+-- find_conflicting_tool --
+-- Read the delete time of the tool that has an id or a name; NULL for one that is not deleted.
 SELECT delete_time
 FROM tenancy.tools
 WHERE tenant_id = :tenant_id AND (tool_id = :tool_id OR name = :name)
@@ -87,13 +87,6 @@ RETURNING tool_id, name, description, json_schema, source_type, source_code, tag
 DELETE FROM tenancy.tools
 WHERE tenant_id = :tenant_id AND tool_id = :tool_id;
 
--- share_agent --
--- Keep one agent from being deleted until the transaction ends.
-SELECT agent_id
-FROM tenancy.agents
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL
-FOR KEY SHARE;
-
 -- share_tool --
 -- Keep one tool from being deleted until the transaction ends.
 SELECT tool_id
@@ -102,17 +95,12 @@ WHERE tenant_id = :tenant_id AND tool_id = :tool_id AND delete_time IS NULL
 FOR KEY SHARE;
 
 -- attach_tool --
--- Give an agent a tool, unless it has it.
+-- Attach a tool to an agent, unless it is attached.
 INSERT INTO tenancy.agent_tools (tenant_id, agent_id, tool_id, create_time, created_by)
 VALUES (:tenant_id, :agent_id, :tool_id, :create_time, :created_by)
 ON CONFLICT ON CONSTRAINT agent_tools_pkey DO NOTHING;
 
 -- detach_tool --
--- Take a tool away from an agent, if it has it.
+-- Detach a tool from an agent, if it is attached.
 DELETE FROM tenancy.agent_tools
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND tool_id = :tool_id;
-
--- detach_tools --
--- Take all tools away from an agent.
-DELETE FROM tenancy.agent_tools
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id;

@@ -1,74 +1,107 @@
-"""The RPCs that concern tools: parse, one call, reply."""
+"""The RPCs of tools: parse, one call, reply."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skein.tenancy.v1 import subjects_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
-from skein_tenancy.rpc_base import Rpcs
-from skein_tenancy.tools import model as tools
+from skein_tenancy.tools import convert
+
+if TYPE_CHECKING:
+    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_tenancy.tools.store import ToolStore
 
 
-class ToolRpcs(Rpcs):
-    """The tools of a tenant and of its agents."""
+class ToolHandlers:
+    """Tools of a tenant and of its agents."""
+
+    def __init__(self, store: ToolStore, writes: IdempotentWrites) -> None:
+        self._store = store
+        self._writes = writes
 
     async def CreateTool(self, request: pb.CreateToolRequest, context: Context) -> pb.CreateToolResponse:
-        who = caller(context)
-        draft = await tools.Draft.of(request.tool)
-        times = ImportTimes.of(request.tool, who, now(), keep_times=request.keep_times)
-        return await self._parts.tools.create_tool(
-            who.tenant(), draft, times, IdempotencyKey.of(who, request), created_by=who.principal
-        )
+        caller = caller_of(context)
+        draft = await convert.draft(request.tool)
+        times = ImportTimes.of(request.tool, caller, now(), keep_times=request.keep_times)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateToolResponse.FromString(write.saved_response)
+            tool = await self._store.create_tool(write.tx, caller.tenant(), draft, times, created_by=caller.principal)
+            return await write.save(pb.CreateToolResponse(tool=convert.tool(tool)))
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
-        return pb.GetToolResponse(tool=await self._parts.tools.get_tool(caller(context).tenant(), request.tool_id))
+        tool = await self._store.get_tool(caller_of(context).tenant(), request.tool_id)
+        return pb.GetToolResponse(tool=convert.tool(tool))
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         size = pagination.resolve_page_size(request.page_size)
-        place = pagination.read_token(request.page_token, tenant_id, request)
-        after = place[0] if place else ""
-        found = await self._parts.tools.list_tools(
+        position = pagination.read_token(request.page_token, tenant_id, request)
+        after = position[0] if position else ""
+        rows = await self._store.list_tools(
             tenant_id, request.agent_id, after=after, size=size + 1, show_deleted=request.show_deleted
         )
-        page = pagination.fit_items(found[:size])
+        page = pagination.fit_items(map(convert.tool, rows[:size]))
         response = pb.ListToolsResponse(tools=page)
-        if len(found) > len(page):
+        if len(rows) > len(page):
             response.next_page_token = pagination.write_token([page[-1].tool_id], tenant_id, request)
         return response
 
     async def UpdateTool(self, request: pb.UpdateToolRequest, context: Context) -> pb.UpdateToolResponse:
-        who = caller(context)
-        change = await tools.Change.of(request.tool, request.update_mask)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.tools.update_tool(who.tenant(), change, once, updated_by=who.principal)
+        caller = caller_of(context)
+        change = await convert.change(request.tool, request.update_mask)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateToolResponse.FromString(write.saved_response)
+            tool = await self._store.update_tool(write.tx, caller.tenant(), change, updated_by=caller.principal)
+            return await write.save(pb.UpdateToolResponse(tool=convert.tool(tool)))
 
     async def DeleteTool(self, request: pb.DeleteToolRequest, context: Context) -> pb.DeleteToolResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.tools.delete_tool(who.tenant(), request.tool_id, once, deleted_by=who.principal)
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_tool(write.tx, caller.tenant(), request.tool_id, deleted_by=caller.principal)
+                await write.save(pb.DeleteToolResponse())
+        return pb.DeleteToolResponse()
 
     async def UndeleteTool(self, request: pb.UndeleteToolRequest, context: Context) -> pb.UndeleteToolResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.tools.undelete_tool(who.tenant(), request.tool_id, once, updated_by=who.principal)
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UndeleteToolResponse.FromString(write.saved_response)
+            tool = await self._store.undelete_tool(
+                write.tx, caller.tenant(), request.tool_id, updated_by=caller.principal
+            )
+            return await write.save(pb.UndeleteToolResponse(tool=convert.tool(tool)))
 
     async def PurgeTool(self, request: pb.PurgeToolRequest, context: Context) -> pb.PurgeToolResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.tools.purge_tool(who.tenant(), request.tool_id, once)
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.purge_tool(write.tx, caller.tenant(), request.tool_id)
+                await write.save(pb.PurgeToolResponse())
+        return pb.PurgeToolResponse()
 
     async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.tools.attach_tool(
-            who.tenant(), request.agent_id, request.tool_id, once, created_by=who.principal
-        )
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.attach_tool(
+                    write.tx, caller.tenant(), request.agent_id, request.tool_id, created_by=caller.principal
+                )
+                await write.save(pb.AttachToolResponse())
+        return pb.AttachToolResponse()
 
     async def DetachTool(self, request: pb.DetachToolRequest, context: Context) -> pb.DetachToolResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._parts.tools.detach_tool(who.tenant(), request.agent_id, request.tool_id, once)
+        caller = caller_of(context)
+        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.detach_tool(write.tx, caller.tenant(), request.agent_id, request.tool_id)
+                await write.save(pb.DetachToolResponse())
+        return pb.DetachToolResponse()

@@ -1,0 +1,79 @@
+"""Agents as protobuf messages, and drafts and changes of requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.tenancy.v1 import tenancy_pb2 as pb
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc import well_known_types
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_tenancy.agents.model import AgentChange, AgentDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    from skein_tenancy.agents.model import Agent
+
+_TEXTS = ("display_name", "agent_type", "description", "system_prompt", "topic")
+_OBJECTS = ("metadata", "llm_config", "embedding_config", "tool_rules")
+_LISTS = ("mcp_servers", "message_ids")
+_UPDATABLE = (*_TEXTS, *_OBJECTS, *_LISTS)
+# Requests whose saved responses contain an agent.
+METHODS_WITH_AGENT = [
+    kind.DESCRIPTOR.full_name for kind in (pb.CreateAgentRequest, pb.UpdateAgentRequest, pb.UndeleteAgentRequest)
+]
+
+
+def agent(value: Agent) -> pb.Agent:
+    return pb.Agent(
+        agent_id=value.agent_id,
+        display_name=value.display_name,
+        agent_type=value.agent_type,
+        description=value.description,
+        system_prompt=value.system_prompt,
+        topic=value.topic,
+        mcp_servers=value.mcp_servers,
+        message_ids=value.message_ids,
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+        delete_time=to_timestamp(value.delete_time),
+        **fields(
+            metadata=value.metadata,
+            llm_config=value.llm_config,
+            embedding_config=value.embedding_config,
+            tool_rules=value.tool_rules,
+        ),
+    )
+
+
+def agent_prefix(agent_id: str) -> bytes:
+    """Return the bytes with which the agent begins inside a saved response."""
+    return pb.Agent(agent_id=agent_id).SerializeToString()
+
+
+def draft(message: pb.Agent) -> AgentDraft:
+    return AgentDraft(agent_id=message.agent_id, values=_values(message, _UPDATABLE))
+
+
+def change(message: pb.Agent, mask: FieldMask) -> AgentChange:
+    """Read the fields that the mask names, or all when it is empty."""
+    updated = well_known_types.updated_fields(mask, _UPDATABLE)
+    return AgentChange(agent_id=message.agent_id, revision=message.revision, values=_values(message, updated))
+
+
+def _values(message: pb.Agent, names: Iterable[str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name in names:
+        if name in _OBJECTS:
+            values[name] = well_known_types.json_text(message, name)
+        elif name in _TEXTS:
+            values[name] = getattr(message, name)
+        else:
+            values[name] = list(getattr(message, name))
+    return values

@@ -1,0 +1,1 @@
+"""What organizations and tenants have in common: display name, slug and metadata."""

@@ -1,0 +1,49 @@
+"""Roles and members as protobuf messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.tenancy.v1 import members_pb2 as pb
+from skein_kit.rpc.well_known_types import to_timestamp
+
+if TYPE_CHECKING:
+    from skein_tenancy.members.model import Member, Membership
+
+_ROLES = {
+    "viewer": pb.ROLE_VIEWER,
+    "member": pb.ROLE_MEMBER,
+    "admin": pb.ROLE_ADMIN,
+    "owner": pb.ROLE_OWNER,
+}
+_ROLE_NAMES = {value: name for name, value in _ROLES.items()}
+
+
+def role(name: str | None) -> pb.Role:
+    """Convert a role; None stays unspecified."""
+    return pb.ROLE_UNSPECIFIED if name is None else _ROLES[name]
+
+
+def role_name(value: pb.Role) -> str:
+    return _ROLE_NAMES[value]
+
+
+def member(value: Member) -> pb.Member:
+    return pb.Member(
+        account_id=str(value.account_id),
+        role=role(value.role),
+        email=value.email,
+        display_name=value.display_name,
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+    )
+
+
+def membership(value: Membership | None) -> pb.GetStandingResponse:
+    """Convert a membership; None: the tenant does not exist."""
+    if value is None:
+        return pb.GetStandingResponse()
+    state = pb.TENANT_STATE_OPEN if value.is_active else pb.TENANT_STATE_CLOSED
+    return pb.GetStandingResponse(state=state, role=role(value.role))

@@ -1,0 +1,1 @@
+"""Organizations: groups of tenants with one owner."""

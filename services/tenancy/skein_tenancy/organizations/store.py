@@ -1,0 +1,75 @@
+"""Organizations in the database. Methods that take `tx` work in the caller's transaction, an operator's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.canary import ORGANIZATION
+from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.ids import new_id, now
+from skein_tenancy.errors import OrganizationExists, OrganizationNotFound
+from skein_tenancy.organizations.model import Organization
+from skein_tenancy.queries import QUERIES
+from skein_tenancy.row_checks import check_revision, require_row
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_tenancy.directory.model import DirectoryChange, DirectoryDraft
+
+
+class OrganizationStore:
+    """Organizations."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create_organization(self, tx: Transaction, draft: DirectoryDraft) -> Organization:
+        """Create an organization with the first free slug. Raises OrganizationExists."""
+        at = now()
+        for slug in draft.slugs():
+            row = await tx.row(
+                QUERIES["create_organization"],
+                organization_id=new_id(at),
+                display_name=draft.display_name,
+                slug=slug,
+                metadata=draft.metadata,
+                create_time=at,
+            )
+            if row is not None:
+                return Organization(**row)
+        raise OrganizationExists
+
+    async def get_organization(self, organization_id: UUID) -> Organization:
+        """Raises OrganizationNotFound."""
+        async with self._database.operator() as tx:
+            row = await tx.row(QUERIES["get_organization"], organization_id=organization_id)
+        if row is None:
+            raise OrganizationNotFound
+        return Organization(**row)
+
+    async def list_organizations(self, *, before: UUID | None, size: int) -> list[Organization]:
+        """Read organizations, newest first, without the canary's."""
+        async with self._database.operator() as tx:
+            rows = await tx.rows(
+                QUERIES["list_organizations"], canary_organization_id=ORGANIZATION, before=before, size=size
+            )
+        return [Organization(**row) for row in rows]
+
+    async def update_organization(self, tx: Transaction, change: DirectoryChange) -> Organization:
+        """Raises OrganizationNotFound, OrganizationExists and RevisionStale."""
+        current = await tx.row(QUERIES["lock_organization"], organization_id=change.row_id)
+        if current is None:
+            raise OrganizationNotFound
+        check_revision(change.revision, current["revision"])
+        with translate_constraint_errors({"organizations_slug_key": OrganizationExists()}):
+            row = await tx.row(
+                QUERIES["update_organization"],
+                organization_id=change.row_id,
+                display_name=change.values.get("display_name", current["display_name"]),
+                slug=change.values.get("slug", current["slug"]),
+                metadata=change.values.get("metadata", current["metadata"]),
+                update_time=now(),
+            )
+        return Organization(**require_row(row))

@@ -1,0 +1,82 @@
+"""Policies as protobuf messages, and changes of requests."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit.errors import UpdateMaskInvalid
+from skein_kit.rpc import well_known_types
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_tenancy.errors import PolicyFieldUnknown
+from skein_tenancy.policies.model import DEFAULTS, PolicyChange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
+
+# Zero means the default.
+_ZERO_IS_DEFAULT = frozenset(
+    {
+        "decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius",
+        "watch_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual",
+    }
+)  # fmt: skip
+# An empty text means the default.
+_EMPTY_IS_DEFAULT = frozenset({"search_language", "recall_fusion"})
+_FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
+_FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
+_MAX_PATH_CHARACTERS = 60
+
+
+def policy(columns: Mapping[str, object]) -> pb.Policy:
+    """Convert the columns that a tenant set; the others have their defaults."""
+    values: dict[str, Any] = {"revision": 1, **DEFAULTS, **columns}
+    formula = f"{_FORMULA_PREFIX}{values.pop('importance_formula').upper()}"
+    weights = json.loads(values.pop("recall_weights"))
+    return pb.Policy(
+        importance_formula=formula,
+        recall_weights=weights,
+        update_time=to_timestamp(values.pop("update_time", None)),
+        **values,
+    )
+
+
+def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
+    """Read the fields that the mask names, at least one.
+
+    Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message, and UpdateMaskInvalid.
+    """
+    paths = [path for path in request.update_mask.paths if path not in _FIELDS]
+    known = f"a policy has {', '.join(sorted(DEFAULTS))}"
+    violations = [("update_mask", f"{path[:_MAX_PATH_CHARACTERS]} is no field; {known}") for path in paths]
+    violations += [("policy", f"number {number} is no field") for number in _unknown_numbers(request.policy)]
+    violations += [("", f"number {number} is no field") for number in _unknown_numbers(request)]
+    if violations:
+        raise PolicyFieldUnknown(violations=violations)
+    if not request.update_mask.paths:
+        raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
+    updated = well_known_types.updated_fields(request.update_mask, DEFAULTS)
+    values = {name: _value(request.policy, name) for name in sorted(updated)}
+    return PolicyChange(revision=request.policy.revision, values=values)
+
+
+def _unknown_numbers(message: Message) -> list[int]:
+    unknown = UnknownFieldSet(message)
+    return [unknown[index].field_number for index in range(len(unknown))]
+
+
+def _value(message: pb.Policy, name: str) -> object:
+    if name == "memory_types":
+        return list(message.memory_types)
+    if name == "importance_formula":
+        formula = pb.ImportanceFormula.Name(message.importance_formula).removeprefix(_FORMULA_PREFIX).lower()
+        return formula if message.importance_formula else None
+    if name == "recall_weights":
+        return json.dumps(dict(message.recall_weights), sort_keys=True) if message.recall_weights else None
+    value: object = getattr(message, name)
+    return None if name in _ZERO_IS_DEFAULT | _EMPTY_IS_DEFAULT and not value else value

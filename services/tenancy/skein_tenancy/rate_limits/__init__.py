@@ -1,0 +1,1 @@
+"""Rate limits of tenants and callers, of which gateways lease calls."""

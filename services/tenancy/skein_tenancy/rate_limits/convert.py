@@ -1,0 +1,45 @@
+"""Leases of calls as protobuf messages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from google.protobuf.duration_pb2 import Duration
+
+from skein.tenancy.v1 import limits_pb2 as pb
+from skein_tenancy.rate_limits.model import LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from skein_tenancy.rate_limits.model import RequestLease
+
+
+def request_lease(lease: RequestLease) -> pb.LeaseRequestsResponse:
+    """Convert leases; of two exhausted limits, name the one that stays exhausted longer."""
+    exhausted = max(lease.tenant, lease.caller, key=lambda part: part.retry_seconds)
+    return pb.LeaseRequestsResponse(
+        tenant_count=lease.tenant.count,
+        caller_count=lease.caller.count,
+        lifetime=_duration(LEASE_SECONDS),
+        retry_delay=_duration(exhausted.retry_seconds) if exhausted.exhausted else None,
+        exhausted=exhausted.exhausted,
+        tenant_rate=lease.tenant_limit.sustained_rate,
+        caller_rate=lease.caller_limit.sustained_rate,
+    )
+
+
+def unlimited_lease(request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
+    """Grant every requested call, to callers without a limit."""
+    return pb.LeaseRequestsResponse(
+        tenant_count=request.tenant_count,
+        caller_count=request.caller_count,
+        lifetime=_duration(LEASE_SECONDS),
+        tenant_rate=float("inf"),
+        caller_rate=float("inf"),
+    )
+
+
+def _duration(seconds: float) -> Duration:
+    result = Duration()
+    result.FromTimedelta(timedelta(seconds=seconds))
+    return result

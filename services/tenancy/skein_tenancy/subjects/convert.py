@@ -1,0 +1,87 @@
+"""Subjects as protobuf messages, and drafts, changes and filters of requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.tenancy.v1 import subjects_pb2 as pb
+from skein_kit.filters.json_properties import parse_matches
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc import well_known_types
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_tenancy.subjects.model import OBJECTS, SubjectChange, SubjectDraft, SubjectFilter, parse_timezone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    from skein_tenancy.subjects.model import Subject
+
+_UPDATABLE = ("display_name", "status", "timezone", *OBJECTS, "account_id")
+_STATUS_PREFIX = "SUBJECT_STATUS_"
+# Requests whose saved responses contain a subject.
+METHODS_WITH_SUBJECT = [
+    kind.DESCRIPTOR.full_name for kind in (pb.CreateSubjectRequest, pb.UpdateSubjectRequest, pb.UndeleteSubjectRequest)
+]
+
+
+def subject(value: Subject) -> pb.Subject:
+    return pb.Subject(
+        subject_id=value.subject_id,
+        display_name=value.display_name,
+        status=f"{_STATUS_PREFIX}{value.status.upper()}",
+        timezone=value.timezone,
+        account_id=str(value.account_id or ""),
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+        delete_time=to_timestamp(value.delete_time),
+        **fields(profile=value.profile, preferences=value.preferences),
+    )
+
+
+def subject_prefix(subject_id: str) -> bytes:
+    """Return the bytes with which the subject begins inside a saved response."""
+    return pb.Subject(subject_id=subject_id).SerializeToString()
+
+
+def draft(message: pb.Subject) -> SubjectDraft:
+    return SubjectDraft(subject_id=message.subject_id, values=_values(message, _UPDATABLE))
+
+
+def change(message: pb.Subject, mask: FieldMask) -> SubjectChange:
+    """Read the fields that the mask names, or all when it is empty."""
+    updated = well_known_types.updated_fields(mask, _UPDATABLE)
+    return SubjectChange(subject_id=message.subject_id, revision=message.revision, values=_values(message, updated))
+
+
+def subject_filter(request: pb.ListSubjectsRequest) -> SubjectFilter:
+    return SubjectFilter(
+        properties=parse_matches(request.properties),
+        status=_status_name(request.status) if request.status else None,
+        show_deleted=request.show_deleted,
+    )
+
+
+def _values(message: pb.Subject, names: Iterable[str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name in names:
+        if name in OBJECTS:
+            values[name] = well_known_types.json_text(message, name)
+        elif name == "status":
+            values[name] = _status_name(message.status or pb.SUBJECT_STATUS_ACTIVE)
+        elif name == "timezone":
+            values[name] = parse_timezone(message.timezone)
+        elif name == "account_id":
+            values[name] = UUID(message.account_id) if message.account_id else None
+        else:
+            values[name] = message.display_name
+    return values
+
+
+def _status_name(value: pb.SubjectStatus) -> str:
+    return pb.SubjectStatus.Name(value).removeprefix(_STATUS_PREFIX).lower()
