@@ -1,10 +1,3 @@
--- share_session --
--- Read a session that is not deleted, and keep others from deleting it until the transaction ends.
-SELECT session_id
-FROM session.sessions
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
-FOR SHARE;
-
 -- get_state --
 -- Read the state of an agent in a session, or in none when the session's id is empty, unless it has expired or the agent is
 -- deleted.
@@ -69,7 +62,7 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' A
 ORDER BY agent_id
 LIMIT :limit;
 
--- deleted_agent --
+-- get_deleted_agent --
 -- Read an agent's id if the agent is deleted.
 SELECT agent_id
 FROM tenancy.agents

@@ -11,7 +11,7 @@ SET last_sequence = last_sequence + :count::bigint,
     update_time = greatest(update_time, :update_time),
     active_time = greatest(active_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
-    AND (:idle_before::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_before)
+    AND (:idle_cutoff::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_cutoff)
 RETURNING last_sequence, agent_id, subject_id;
 
 -- insert_messages --
@@ -35,7 +35,7 @@ VALUES (:tenant_id, :session_id, :sequence, :message_id);
 INSERT INTO session.message_external_ids (tenant_id, external_id, message_id)
 VALUES (:tenant_id, :external_id, :message_id);
 
--- taken_external_id --
+-- find_taken_external_id --
 -- Find one external id, of those given, that a message holds.
 SELECT external_id
 FROM session.message_external_ids
@@ -55,12 +55,6 @@ WHERE tenant_id = :tenant_id AND external_id = :external_id;
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by
-FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
-
--- count_messages --
--- Count those of some messages that are there still.
-SELECT count(*)
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
 
@@ -92,7 +86,7 @@ RETURNING sequence;
 DELETE FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence = :sequence;
 
--- count_message_out --
+-- decrement_message_count --
 -- Count a session's messages without one that is being deleted, and hold its row, as every change of its messages does.
 -- A call that waited for the row of another that deleted the last message counts nothing: it finds no message after this.
 UPDATE session.sessions
@@ -131,20 +125,3 @@ WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
 RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by;
-
--- messages_of_agent --
--- Look at up to a window of an agent's messages in a range of ids, newest first; `passes` says which are asked for.
--- A message that is about no person passes no subject_id.
-SELECT message_id, (is_active AND (:subject_id::text IS NULL OR subject_id IS NOT DISTINCT FROM :subject_id)) AS passes
-FROM session.messages
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND message_id >= :from_id AND message_id < :before_id
-ORDER BY message_id DESC
-LIMIT :window;
-
--- messages_of_subject --
--- Look at up to a window of a person's messages in a range of ids, newest first; `passes` says which are there still.
-SELECT message_id, is_active AS passes
-FROM session.messages
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND message_id >= :from_id AND message_id < :before_id
-ORDER BY message_id DESC
-LIMIT :window;

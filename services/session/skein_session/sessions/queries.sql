@@ -11,7 +11,7 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
     last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
     created_by, store_time;
 
--- open_session --
+-- insert_session_if_missing --
 -- Open a session for its first messages, unless somebody did; one that is being opened by another call is waited for.
 INSERT INTO session.sessions
     (tenant_id, session_id, state, session_type, agent_id, create_time, update_time, active_time, created_by)
@@ -34,49 +34,18 @@ SELECT agent_id, subject_id
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
--- uninherited_session --
--- Read one session that has messages without its agent or subject, and lock its row; rows that others lock are passed over.
-SELECT session_id, agent_id, subject_id, inherited_sequence, last_sequence
-FROM session.sessions
-WHERE tenant_id = :tenant_id AND is_active AND inherited_sequence < last_sequence
-    AND (agent_id IS NOT NULL OR subject_id IS NOT NULL)
-    AND (:session_id::text IS NULL OR session_id = :session_id)
-ORDER BY session_id
-LIMIT 1
-FOR NO KEY UPDATE SKIP LOCKED;
-
--- inherit_messages --
--- Give messages that name no agent or no subject those of their session.
-UPDATE session.messages
-SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
-    AND (agent_id IS NULL OR subject_id IS NULL);
-
--- inherit_documents --
--- Give the search index rows of messages the same.
-UPDATE recall.documents
-SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
-WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]) AND kind = 'message'
-    AND (agent_id IS NULL OR subject_id IS NULL);
-
 -- set_document_participants --
 -- Give the search index row of one message another agent and subject.
 UPDATE recall.documents
 SET agent_id = :agent_id, subject_id = :subject_id
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
--- mark_inherited --
--- Note up to which sequence number the messages of a session have its agent and subject.
-UPDATE session.sessions
-SET inherited_sequence = :sequence
-WHERE tenant_id = :tenant_id AND session_id = :session_id;
-
 -- list_sessions --
 -- Look at up to a window of sessions that are not deleted, newest update first, from after a place on, and read those
 -- that pass. The conditions `of_...` say what the window is taken of, so each must have an index; the others are held
 -- against what lies in it. One row comes back at least: how many were looked at, and where the window ends. Archived
 -- sessions lie in an index of their own, hence the two halves.
-WITH near AS (
+WITH candidates AS (
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
@@ -102,14 +71,14 @@ WITH near AS (
          AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
      ORDER BY update_time DESC, session_id
      LIMIT :window)
-), walked AS MATERIALIZED (
+), scanned AS MATERIALIZED (
     SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
-    FROM near
+    FROM candidates
     ORDER BY update_time DESC, session_id
     LIMIT :window
-), passing AS (
+), matching AS (
     SELECT session_id
-    FROM walked
+    FROM scanned
     WHERE (:states::text[] IS NULL OR state = ANY (:states))
         AND (:session_type::text IS NULL OR session_type = :session_type)
         AND (:subject_id::text IS NULL OR subject_id = :subject_id)
@@ -119,47 +88,47 @@ WITH near AS (
         AND (:path_1::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_2::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_3::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_4::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_5::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
     ORDER BY update_time DESC, session_id
     LIMIT :limit
 )
-SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
+SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
     page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
     page.store_time, page.archived_state, page.active_time, page.created_by
 FROM (
-    SELECT (SELECT count(*) FROM walked) AS walked_count,
-        (SELECT max(update_time) FROM walked) AS top_time,
-        (SELECT update_time FROM walked ORDER BY update_time, session_id DESC LIMIT 1) AS last_time,
-        (SELECT session_id FROM walked ORDER BY update_time, session_id DESC LIMIT 1) AS last_id
+    SELECT (SELECT count(*) FROM scanned) AS scanned_count,
+        (SELECT max(update_time) FROM scanned) AS newest_update_time,
+        (SELECT update_time FROM scanned ORDER BY update_time, session_id DESC LIMIT 1) AS last_time,
+        (SELECT session_id FROM scanned ORDER BY update_time, session_id DESC LIMIT 1) AS last_id
 ) AS edge
 LEFT JOIN (
     SELECT session.*
-    FROM passing, session.sessions AS session
-    WHERE session.tenant_id = :tenant_id AND session.session_id = passing.session_id
+    FROM matching, session.sessions AS session
+    WHERE session.tenant_id = :tenant_id AND session.session_id = matching.session_id
 ) AS page ON true
 ORDER BY page.update_time DESC, page.session_id;
 
--- list_sessions_again --
+-- list_sessions_second_pass --
 -- Look at up to a window of sessions that were updated after a time and are older than another, in order of their ids,
 -- from after one on, and read those that pass, as above. Whatever is updated meanwhile keeps its place here.
-WITH near AS (
+WITH candidates AS (
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
@@ -167,7 +136,7 @@ WITH near AS (
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         AND update_time > :floor AND create_time <= :started AND session_id > :after_id
+         AND update_time > :updated_after AND create_time <= :created_until AND session_id > :after_id
      ORDER BY session_id
      LIMIT :window)
     UNION ALL
@@ -178,17 +147,17 @@ WITH near AS (
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         AND update_time > :floor AND create_time <= :started AND session_id > :after_id
+         AND update_time > :updated_after AND create_time <= :created_until AND session_id > :after_id
      ORDER BY session_id
      LIMIT :window)
-), walked AS MATERIALIZED (
+), scanned AS MATERIALIZED (
     SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
-    FROM near
+    FROM candidates
     ORDER BY session_id
     LIMIT :window
-), passing AS (
+), matching AS (
     SELECT session_id
-    FROM walked
+    FROM scanned
     WHERE (:states::text[] IS NULL OR state = ANY (:states))
         AND (:session_type::text IS NULL OR session_type = :session_type)
         AND (:subject_id::text IS NULL OR subject_id = :subject_id)
@@ -198,44 +167,44 @@ WITH near AS (
         AND (:path_1::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_2::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_3::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_4::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_5::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
     ORDER BY session_id
     LIMIT :limit
 )
-SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
+SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
     page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
     page.store_time, page.archived_state, page.active_time, page.created_by
 FROM (
-    SELECT (SELECT count(*) FROM walked) AS walked_count,
-        (SELECT max(update_time) FROM walked) AS top_time,
+    SELECT (SELECT count(*) FROM scanned) AS scanned_count,
+        (SELECT max(update_time) FROM scanned) AS newest_update_time,
         NULL::timestamptz AS last_time,
-        (SELECT max(session_id) FROM walked) AS last_id
+        (SELECT max(session_id) FROM scanned) AS last_id
 ) AS edge
 LEFT JOIN (
     SELECT session.*
-    FROM passing, session.sessions AS session
-    WHERE session.tenant_id = :tenant_id AND session.session_id = passing.session_id
+    FROM matching, session.sessions AS session
+    WHERE session.tenant_id = :tenant_id AND session.session_id = matching.session_id
 ) AS page ON true
 ORDER BY page.session_id;
 
--- holders_of_property --
+-- sessions_with_property --
 -- Find up to so many sessions that have a property.
 SELECT session_id
 FROM session.session_properties
@@ -290,7 +259,7 @@ FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 FOR NO KEY UPDATE;
 
--- move_session --
+-- set_session_state --
 -- Bring a session that the transaction has locked into another state. What is null stays, but for the state that an
 -- archived session goes back to and the time of archiving.
 UPDATE session.sessions
@@ -314,22 +283,13 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
 UPDATE session.sessions
 SET state = 'ended', end_time = :at, end_reason = 'idle', revision = revision + 1,
     update_time = greatest(update_time, :at)
-WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_before
+WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_cutoff
     AND session_id IN (
         SELECT session_id FROM session.sessions
-        WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_before
+        WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_cutoff
         ORDER BY active_time
         LIMIT :count
         FOR NO KEY UPDATE SKIP LOCKED);
-
--- store_summary --
--- Give a session another summary; no row comes back when it is gone.
-UPDATE session.sessions
-SET summary = :summary, revision = revision + 1, update_time = greatest(update_time, :at)
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
-RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time;
 
 -- delete_session --
 -- Take a session away; its row keeps the id. No row comes back when it is gone already. The row's lock keeps appends and
@@ -364,8 +324,9 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id;
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message';
 
--- read_standings --
--- Read how far sessions are, for those who follow them.
-SELECT session_id, state, last_sequence, store_time
+-- lock_session_shared --
+-- Read a session that is not deleted, and keep others from deleting it until the transaction ends.
+SELECT session_id
 FROM session.sessions
-WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND is_active;
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+FOR SHARE;
