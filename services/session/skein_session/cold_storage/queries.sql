@@ -1,6 +1,6 @@
 -- archivable_sessions --
--- Find sessions that were hidden before a time and are not archived, longest hidden first, after another session. Sessions
--- with too many messages are left out.
+-- Find sessions that were hidden before a time and are not archived, longest hidden first, after another session.
+-- Sessions with too many messages are left out.
 SELECT session_id, archive_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND is_active AND state = 'archived' AND store_time IS NULL

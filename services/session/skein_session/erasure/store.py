@@ -365,12 +365,12 @@ async def _find_messages(tx: Transaction, tenant_id: UUID, names: Sequence[str])
 async def _count_rows(tx: Transaction, tenant_id: UUID, session_ids: list[str], *, other_messages: int = 0) -> Receipt:
     """Count the rows of sessions for a dry run; `other_messages` are added to the count of messages."""
     row = await tx.row(
-        _QUERIES["count_rows_of_sessions"], tenant_id=tenant_id, session_ids=session_ids, most=_MAX_COUNTED_ROWS
+        _QUERIES["count_rows_of_sessions"], tenant_id=tenant_id, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
     )
     counts = Counter({"session.sessions": len(session_ids)})
     if row is not None:
         counts["session.messages"] = row["messages"] + other_messages
-        counts["session.stored_messages"] = row["stored"]
+        counts["session.stored_messages"] = row["archived_messages"]
         counts["session.agent_states"] = row["states"]
         counts["session.items"] = row["items"]
     return Receipt(counts=+counts)
@@ -381,6 +381,6 @@ async def _count_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> R
     rows = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=_MAX_COUNTED_SESSIONS)
     session_ids = [row["session_id"] for row in rows]
     other_messages = await tx.value(
-        _QUERIES["count_messages_naming_subject"], **of_subject, session_ids=session_ids, most=_MAX_COUNTED_ROWS
+        _QUERIES["count_messages_naming_subject"], **of_subject, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
     )
     return await _count_rows(tx, tenant_id, session_ids, other_messages=other_messages)

@@ -60,7 +60,7 @@ class ItemStore:
             )
             if row is None:  # The statement always returns a row.
                 raise TransactionConflict
-            if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, most=MAX_ITEMS + 1) > MAX_ITEMS:
+            if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
                 raise ItemsFull(limit=MAX_ITEMS)
             response = pb.PutItemResponse(item=convert.session_item(row))
             await self._idempotency.answer(tx, tenant_id, key, response)

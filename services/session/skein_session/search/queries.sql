@@ -1,9 +1,10 @@
 -- search_messages --
--- Rank messages by BM25 (k1 = 1.2, b = 0.75): any of the query's terms counts. How rare a term is, and how long a message
--- usually is, are the tenant's figures whatever the filters are. Each term's list is read as one run of the key.
+-- Rank messages by BM25 (k1 = 1.2, b = 0.75); each matches any term of the query. Document counts and lengths are those
+-- of the whole tenant, whatever the filters. The postings of a term are one range of the primary key.
 SELECT match.item_id,
     sum(
-        ln(1 + (greatest(corpus.documents, match.term_documents) - match.term_documents + 0.5) / (match.term_documents + 0.5))
+        ln(1 + (greatest(corpus.documents, match.term_documents) - match.term_documents + 0.5)
+            / (match.term_documents + 0.5))
         * match.frequency * 2.2
         / (match.frequency + 1.2 * (0.25 + 0.75 * match.length / corpus.average_length))
     ) AS score
@@ -13,7 +14,7 @@ FROM (
     FROM (
         SELECT documents, length FROM recall.corpora WHERE tenant_id = :tenant_id AND kind = 'message'
         UNION ALL
-        -- Not counted yet.
+        -- Documents that no job has counted yet.
         SELECT count(*), coalesce(sum(length), 0) FROM recall.documents
         WHERE tenant_id = :tenant_id AND kind = 'message' AND NOT counted
         UNION ALL
@@ -37,8 +38,8 @@ ORDER BY score DESC, match.item_id DESC
 LIMIT :limit;
 
 -- neighbours --
--- Read the positions around hits: up to a number before and after each, in order. `hit_number` is the hit's position in
--- the arrays, from 1.
+-- Read the positions around hits, up to `context_size` before and after each, in order. `hit_number` is the hit's
+-- position in the arrays, from 1.
 SELECT hit.hit_number, neighbour.sequence, neighbour.message_id
 FROM unnest(:session_ids::text[], :sequences::bigint[]) WITH ORDINALITY AS hit (session_id, sequence, hit_number),
 LATERAL (
@@ -57,8 +58,8 @@ LATERAL (
 ORDER BY hit.hit_number, neighbour.sequence;
 
 -- rarest_term --
--- Find the one of the terms of some words that the fewest messages hold, counting no further than a limit. No row comes
--- back when the words have no terms.
+-- Find the term of some words that the fewest messages have, counted up to a limit. No row comes back when the words
+-- have no terms.
 SELECT query_term.lexeme AS term, counted_term.message_count
 FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS query_term,
 LATERAL (
@@ -73,7 +74,7 @@ ORDER BY counted_term.message_count, query_term.lexeme
 LIMIT 1;
 
 -- messages_with_term --
--- Read messages that hold a term, newest first, of a range of ids.
+-- Find messages that have a term, within a range of ids, newest first.
 SELECT item_id
 FROM recall.postings
 WHERE tenant_id = :tenant_id AND term = :term AND kind = 'message'
@@ -82,7 +83,7 @@ ORDER BY item_id DESC
 LIMIT :count;
 
 -- newest_messages --
--- Read the ids of messages, deleted ones too, newest first, of a range of ids.
+-- Find messages, deleted ones too, within a range of ids, newest first.
 SELECT message_id
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id >= :from_id AND message_id < :before_id
@@ -90,7 +91,7 @@ ORDER BY message_id DESC
 LIMIT :count;
 
 -- newest_of_session --
--- Read the ids of a session's messages, newest first, of a range of ids.
+-- Find messages of a session within a range of ids, newest first.
 SELECT message_id
 FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND message_id >= :from_id AND message_id < :before_id
@@ -98,7 +99,7 @@ ORDER BY message_id DESC
 LIMIT :count;
 
 -- messages_containing --
--- Find those of some messages that contain a pattern of LIKE, in any case, newest first.
+-- Find messages that match a LIKE pattern in any case, newest first.
 SELECT message_id
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active AND content ILIKE :pattern

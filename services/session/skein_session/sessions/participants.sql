@@ -1,5 +1,5 @@
 -- next_session_to_inherit --
--- Read one session that has messages without its agent or subject, and lock its row; rows that others lock are passed over.
+-- Lock and read one session that has messages without its agent or subject; locked sessions are skipped.
 SELECT session_id, agent_id, subject_id, inherited_sequence, last_sequence
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND is_active AND inherited_sequence < last_sequence
@@ -10,21 +10,21 @@ LIMIT 1
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- inherit_messages --
--- Give messages that name no agent or no subject those of their session.
+-- Set the session's agent and subject on messages without.
 UPDATE session.messages
 SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
     AND (agent_id IS NULL OR subject_id IS NULL);
 
 -- inherit_documents --
--- Give the search index rows of messages the same.
+-- Set the session's agent and subject on documents without.
 UPDATE recall.documents
 SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
 WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]) AND kind = 'message'
     AND (agent_id IS NULL OR subject_id IS NULL);
 
 -- mark_inherited --
--- Note up to which sequence number the messages of a session have its agent and subject.
+-- Set the sequence number up to which a session's messages have its agent and subject.
 UPDATE session.sessions
 SET inherited_sequence = :sequence
 WHERE tenant_id = :tenant_id AND session_id = :session_id;

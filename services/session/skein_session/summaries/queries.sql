@@ -1,5 +1,5 @@
 -- set_summary --
--- Give a session another summary; no row comes back when it is gone.
+-- Set the summary of a session; no row comes back when it is missing.
 UPDATE session.sessions
 SET summary = :summary, revision = revision + 1, update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
@@ -8,7 +8,7 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
     created_by, store_time;
 
 -- count_messages --
--- Count those of some messages that are there still.
+-- Count those of some messages that are not deleted.
 SELECT count(*)
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;

@@ -1,27 +1,27 @@
 -- ensure_salt --
--- Give a tenant the salt of its tombstones, unless it has one.
+-- Insert the salt of a tenant, unless it has one.
 INSERT INTO session.tombstone_salts (tenant_id, salt)
 VALUES (:tenant_id, :salt)
 ON CONFLICT ON CONSTRAINT tombstone_salts_pkey DO NOTHING;
 
 -- read_salt --
--- Read the salt of a tenant's tombstones.
+-- Read the salt of a tenant.
 SELECT salt FROM session.tombstone_salts WHERE tenant_id = :tenant_id;
 
 -- insert_tombstones --
--- Remember the digests of what was purged; those that are there stay.
+-- Insert digests of purged names; existing ones stay.
 INSERT INTO session.tombstones (tenant_id, digest, create_time)
 VALUES (:tenant_id, :digest, :create_time)
 ON CONFLICT ON CONSTRAINT tombstones_pkey DO NOTHING;
 
 -- renew_tombstones --
--- Remember the digests of what was purged, and that of what is there already it was done again.
+-- Insert digests of purged names, or set their create_time to that of the latest purge.
 INSERT INTO session.tombstones (tenant_id, digest, create_time)
 VALUES (:tenant_id, :digest, :create_time)
 ON CONFLICT ON CONSTRAINT tombstones_pkey DO UPDATE SET create_time = excluded.create_time;
 
 -- find_purged_names --
--- Return those of some names that belong to what was purged.
+-- Return those of some names that have a tombstone.
 SELECT name
 FROM session.tombstone_salts AS own, unnest(:names::text[]) AS name
 WHERE own.tenant_id = :tenant_id
