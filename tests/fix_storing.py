@@ -32,9 +32,9 @@ async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
         sys.stdout.flush()
         while True:
             for session_id in session_ids:
-                await archives.store(tenant_id, ONCE, session_id, now())
+                await archives.archive_session(tenant_id, ONCE, session_id, now())
             for session_id in session_ids:
-                await archives.restore(tenant_id, ONCE, session_id, now())
+                await archives.unarchive_session(tenant_id, ONCE, session_id, now())
 
 
 if __name__ == "__main__":

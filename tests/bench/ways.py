@@ -52,7 +52,7 @@ from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
 from skein_session.messages.model import MessageBatch
 from skein_session.messages.store import MessageStore
-from skein_session.sessions.idle_store import IdleStore
+from skein_session.sessions.idle_store import IdleSessionStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -143,7 +143,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 IdempotencyStore("session"),
                 QuotaCounter("session"),
                 _months(session),
-                IdleStore(session, Policies()),
+                IdleSessionStore(session, Policies()),
             ),
             searcher=RecallSearcher(
                 recall,
@@ -282,8 +282,9 @@ class _Here:
 
     async def append_messages(self, number: int) -> None:
         request, at = self.material.append(number), now()
-        batch = MessageBatch.of(request, at=at, by=self.caller.principal, max_content=_MAX_CONTENT)
-        await self.messages.append(self.caller, IdempotencyKey.of(self.caller, request), batch, pending=0)
+        batch = MessageBatch.of(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
+        key = IdempotencyKey.of(self.caller, request)
+        await self.messages.append_messages(self.caller.tenant(), key, batch, pending=0)
         await self._index(batch.documents)
 
     async def recall_by_arms(self, _number: int) -> object:

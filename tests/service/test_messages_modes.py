@@ -13,7 +13,7 @@ from fix_cluster import Cluster, Tenant, refused
 from skein.auth.v1 import auth_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.ids import new_ids, now
-from skein_session.search.literal import WINDOW
+from skein_session.search.literal import MAX_SCANNED_MESSAGES
 
 LITERAL, MEANING, HYBRID = pb.SEARCH_MODE_LITERAL, pb.SEARCH_MODE_MEANING, pb.SEARCH_MODE_HYBRID
 
@@ -110,7 +110,7 @@ async def test_the_limit_of_a_literal_search_keeps_the_newest(tenant: Tenant) ->
 async def fill_up(cluster: Cluster, tenant: Tenant, session_id: str) -> None:
     """Let a session hold as many messages, after its first, as a search as written looks into."""
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    ids = new_ids(now() - timedelta(seconds=5), WINDOW)
+    ids = new_ids(now() - timedelta(seconds=5), MAX_SCANNED_MESSAGES)
     try:
         await connection.execute(
             "INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time,"

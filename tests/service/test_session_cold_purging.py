@@ -324,6 +324,7 @@ async def test_a_session_that_is_too_long_is_refused_and_passed_over_by_the_work
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skein_session.cold_storage.rows.MAX_MESSAGES", 2)
+    monkeypatch.setattr("skein_session.cold_storage.store.MAX_MESSAGES", 2)
     await house.rule(30)
     async with house.sessions() as sessions:
         before = await sessions.put_away("long")

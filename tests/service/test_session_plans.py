@@ -80,14 +80,18 @@ LISTED: list[tuple[dict[str, Any], str]] = [
     ({"path_1": "metadata.room", "value_1": '"room 10"'}, "session_properties_"),
 ]
 READ: list[tuple[str, dict[str, Any], str]] = [
-    ("holders_of_property", {"path": "metadata.room", "value": '"room 10"', "count": 1000}, "session_properties_pkey"),
-    ("end_idle_sessions", {"idle_before": AT - timedelta(days=1), "at": AT, "count": 500}, "sessions_open"),
+    (
+        "sessions_with_property",
+        {"path": "metadata.room", "value": '"room 10"', "count": 1000},
+        "session_properties_pkey",
+    ),
+    ("end_idle_sessions", {"idle_cutoff": AT - timedelta(days=1), "at": AT, "count": 500}, "sessions_open"),
     ("messages_of_agent", {"agent_id": "agent 5", "window": 1000}, "agent_id_message_id_idx"),
     ("messages_of_subject", {"subject_id": "subject 5", "window": 1000}, "subject_id_message_id_idx"),
-    ("uninherited_session", {}, "sessions_uninherited"),
+    ("next_session_to_inherit", {}, "sessions_uninherited"),
     ("newest_messages", {"count": 5000}, "_pkey"),
     ("messages_containing", {"message_ids": [new_id(AT)], "pattern": "%x%", "count": 10}, "_pkey"),
-    ("holders_of_term", {"term": "kettl", "count": 5000}, "postings_"),
+    ("messages_with_term", {"term": "kettl", "count": 5000}, "postings_"),
     ("rarest_term", {"words": "red kettle", "count": 5000}, "postings_"),
 ]
 
@@ -99,8 +103,8 @@ async def test_every_list_of_sessions_walks_an_index(connection: asyncpg.Connect
         text = await plan(connection, "list_sessions", **(page | conditions))
         assert "Seq Scan" not in text, text
         assert index in text, text
-    again = {"floor": AT - timedelta(minutes=30), "started": AT, "after_id": ""}
-    text = await plan(connection, "list_sessions_again", **page, **again)
+    again = {"updated_after": AT - timedelta(minutes=30), "created_until": AT, "after_id": ""}
+    text = await plan(connection, "list_sessions_second_pass", **page, **again)
     assert "Seq Scan" not in text, text
     assert "sessions_update_time" in text, text
 
@@ -111,8 +115,8 @@ async def test_a_page_looks_at_no_more_than_its_window(connection: asyncpg.Conne
     rows = await connection.fetch(query.text, *query.bind(dict.fromkeys(query.parameters) | values))
 
     (row,) = rows
-    assert (row["walked_count"], row["session_id"]) == (100, None)
-    assert row["last_time"] < row["top_time"]
+    assert (row["scanned_count"], row["session_id"]) == (100, None)
+    assert row["last_time"] < row["newest_update_time"]
 
 
 async def test_every_other_read_uses_an_index(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -39,37 +39,37 @@ def message(content: str, **fields: object) -> pb.Message:
 
 @pytest.mark.parametrize("state", [*OPEN, "ended"])
 def test_whatever_is_archived_comes_back_as_it_was(state: str) -> None:
-    archived = SessionState(state).archived()
+    archived = SessionState(state).hide()
 
     assert archived == SessionState("archived", state)
-    assert archived.archived() == archived
-    assert archived.unarchived() == SessionState(state)
-    assert SessionState(state).unarchived() == SessionState(state)
+    assert archived.hide() == archived
+    assert archived.unhide() == SessionState(state)
+    assert SessionState(state).unhide() == SessionState(state)
 
 
 @pytest.mark.parametrize("state", OPEN)
 def test_an_open_session_takes_messages_any_state_and_an_end(state: str) -> None:
-    SessionState(state).must_be_open()
+    SessionState(state).require_open()
 
-    assert [SessionState(state).chosen(other).state for other in OPEN] == list(OPEN)
-    assert SessionState(state).ended() == SessionState("ended")
+    assert [SessionState(state).with_state(other).state for other in OPEN] == list(OPEN)
+    assert SessionState(state).end() == SessionState("ended")
 
 
 @pytest.mark.parametrize(
-    ("standing", "refusal"),
+    ("closed", "refusal"),
     [(SessionState("ended"), SessionEnded), (SessionState("archived", "active"), SessionHidden)],
 )
-def test_what_is_closed_takes_nothing(standing: SessionState, refusal: type[FailedPrecondition]) -> None:
+def test_what_is_closed_takes_nothing(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
     with pytest.raises(refusal):
-        standing.must_be_open()
+        closed.require_open()
     with pytest.raises(refusal):
-        standing.chosen("active")
+        closed.with_state("active")
 
 
 def test_what_has_ended_ends_again_unchanged_and_what_is_archived_does_not_end() -> None:
-    assert SessionState("ended").ended() == SessionState("ended")
+    assert SessionState("ended").end() == SessionState("ended")
     with pytest.raises(SessionHidden):
-        SessionState("archived", "active").ended()
+        SessionState("archived", "active").end()
 
 
 def test_a_session_is_idle_after_the_policy_s_minutes_or_never() -> None:
@@ -102,9 +102,10 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
     window = RecentWindow(budget, summary)
 
     for each in newest_first:
-        if not window.take(each):
+        if not window.add(each):
             break
-    told = window.close(is_cut=len(window.taken) < len(newest_first))
+    window.close(message_count=len(newest_first))
+    told = window.summary
 
     found = window.messages()
     tokens = sum(map(tokens_of, found)) + estimate_tokens(told)
@@ -121,9 +122,10 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
 def test_a_summary_longer_than_half_of_the_budget_is_left_out() -> None:
     window = RecentWindow(20, "x" * 44)
 
-    window.take(message("abcd"))
+    window.add(message("abcd"))
 
-    assert window.close(is_cut=True) == ""
+    window.close(message_count=2)
+    assert window.summary == ""
     assert len(window.messages()) == 1
 
 

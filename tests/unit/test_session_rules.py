@@ -15,9 +15,10 @@ from skein_kit.errors import (
     UpdateMaskInvalid,
 )
 from skein_kit.ids import id_time, parse_id
-from skein_session.messages.model import MessageBatch, sequence_of
+from skein_session.messages.model import MessageBatch
+from skein_session.page_tokens import sequence_from_page_token
 from skein_session.sessions.listing import ListCursor
-from skein_session.sessions.model import Change, Draft, title_of
+from skein_session.sessions.model import SessionChange, SessionDraft, default_title
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 LIMIT = 100
@@ -29,7 +30,7 @@ def user(content: str, **fields: object) -> pb.Message:
 
 def batch_of(*messages: pb.Message, agent_id: str = "") -> MessageBatch:
     request = pb.AppendMessagesRequest(session_id="s", messages=messages)
-    return MessageBatch.of(request, at=NOW, by="api_key:1", max_content=LIMIT, agent_id=agent_id)
+    return MessageBatch.of(request, at=NOW, principal="api_key:1", max_content=LIMIT, agent_id=agent_id)
 
 
 def at(time: datetime, content: str = "x") -> pb.Message:
@@ -90,7 +91,7 @@ def test_what_the_service_fills_in_is_not_taken_from_the_caller() -> None:
     forged = user("x", message_id="m", session_id="elsewhere", sequence=99, created_by="root")
 
     batch = batch_of(forged)
-    batch.number(7)
+    batch.assign_sequences(7)
 
     (message,) = batch.messages
     assert (message.session_id, message.sequence, message.created_by) == ("s", 7, "api_key:1")
@@ -100,7 +101,7 @@ def test_what_the_service_fills_in_is_not_taken_from_the_caller() -> None:
 def test_numbers_end_with_the_sessions_last() -> None:
     batch = batch_of(user("a"), user("b"), user("c"))
 
-    batch.number(10)
+    batch.assign_sequences(10)
 
     assert [message.sequence for message in batch.messages] == [8, 9, 10]
     assert [row["sequence"] for row in batch.rows] == [8, 9, 10]
@@ -143,7 +144,7 @@ def test_the_title_is_how_the_user_began() -> None:
         user("later"),
     ]
 
-    title = title_of(messages)
+    title = default_title(messages)
 
     assert title is not None
     assert title.startswith("Remind me again")
@@ -151,7 +152,7 @@ def test_the_title_is_how_the_user_began() -> None:
 
 
 def test_a_session_has_defaults() -> None:
-    draft = Draft.of(pb.Session(), at=NOW)
+    draft = SessionDraft.of(pb.Session(), at=NOW)
 
     assert (draft.state, draft.session_type, draft.create_time) == ("active", "conversation", NOW)
     assert parse_id(draft.session_id) is not None
@@ -160,9 +161,9 @@ def test_a_session_has_defaults() -> None:
 @pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_ARCHIVED])
 def test_states_that_have_a_verb_cannot_be_chosen(state: pb.SessionState) -> None:
     with pytest.raises(FieldInvalid):
-        Draft.of(pb.Session(state=state), at=NOW)
+        SessionDraft.of(pb.Session(state=state), at=NOW)
     with pytest.raises(FieldInvalid):
-        Change.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", state=state)))
+        SessionChange.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", state=state)))
 
 
 def test_a_session_from_the_future_is_refused() -> None:
@@ -170,11 +171,11 @@ def test_a_session_from_the_future_is_refused() -> None:
     session.create_time.FromDatetime(NOW + timedelta(hours=1))
 
     with pytest.raises(FieldInvalid):
-        Draft.of(session, at=NOW)
+        SessionDraft.of(session, at=NOW)
 
 
 def test_an_update_without_a_mask_changes_everything_but_a_state_not_given() -> None:
-    change = Change.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", title="t")))
+    change = SessionChange.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", title="t")))
 
     assert change.fields == {"title", "session_type", "subject_id", "agent_id", "metadata", "summary"}
 
@@ -184,7 +185,7 @@ def test_a_state_in_the_mask_must_be_given() -> None:
     request.update_mask.paths.append("state")
 
     with pytest.raises(FieldInvalid):
-        Change.of(request)
+        SessionChange.of(request)
 
 
 def test_a_field_of_the_services_own_cannot_be_updated() -> None:
@@ -192,15 +193,22 @@ def test_a_field_of_the_services_own_cannot_be_updated() -> None:
     request.update_mask.paths.append("message_count")
 
     with pytest.raises(UpdateMaskInvalid):
-        Change.of(request)
+        SessionChange.of(request)
 
 
 def test_a_walk_survives_its_token() -> None:
-    walk = ListCursor().onward(NOW, "s1", top=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1))
+    cursor = ListCursor().advance(
+        NOW, "s1", newest_update_time=NOW + timedelta(seconds=1), at=NOW + timedelta(microseconds=1)
+    )
 
-    assert ListCursor.of(walk.place()) == walk
-    assert ListCursor.of(walk.again().place()) == walk.again()
-    assert ListCursor.of(walk.again().onward(None, "s2", top=None, at=NOW).place()).after_id == "s2"
+    assert ListCursor.of(cursor.to_page_token()) == cursor
+    assert ListCursor.of(cursor.second_pass().to_page_token()) == cursor.second_pass()
+    assert (
+        ListCursor.of(
+            cursor.second_pass().advance(None, "s2", newest_update_time=None, at=NOW).to_page_token()
+        ).after_id
+        == "s2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,4 +230,4 @@ def test_a_token_of_another_form_is_no_walk(place: list[str]) -> None:
 @pytest.mark.parametrize("place", [[], ["1", "2"], ["one"], ["-1"], [str(2**63)]])
 def test_a_token_of_another_form_is_no_sequence(place: list[str]) -> None:
     with pytest.raises(PageTokenInvalid):
-        sequence_of(place)
+        sequence_from_page_token(place)

@@ -15,14 +15,14 @@ from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
 from skein_session.agent_states.model import (
     AgentStatePut,
-    ItemPut,
     StoredAgentState,
     first_revision,
-    keys_from_page_token,
     merge_patch,
 )
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 from skein_session.export.model import ExportPosition
+from skein_session.items.model import ItemPut
+from skein_session.page_tokens import keys_from_page_token
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=5)
@@ -78,8 +78,8 @@ def test_an_empty_patch_changes_nothing_and_a_patch_of_nothing_is_itself_without
 
 def put(**fields: object) -> AgentStatePut:
     defaults: dict[str, object] = {
-        "agent_id": "a", "session_id": "", "state_data": '{"n":2}', "merges": False, "must_not_exist": False,
-        "revision": 0, "expire_time": None, "at": NOW, "by": "me",
+        "agent_id": "a", "session_id": "", "state_data": '{"n":2}', "is_merge": False, "must_not_exist": False,
+        "revision": 0, "expire_time": None, "at": NOW, "principal": "me",
     }  # fmt: skip
     return AgentStatePut(**{**defaults, **fields})  # type: ignore[arg-type]  # As the dataclass has them.
 
@@ -92,38 +92,38 @@ def current(revision: int = 7, expire_time: datetime | None = None) -> StoredAge
 
 
 def test_a_put_keeps_who_made_a_state_and_counts_on() -> None:
-    columns = put().onto(current())
+    columns = put().apply_to(current())
 
     assert (columns["revision"], columns["created_by"], columns["updated_by"]) == (8, "her", "me")
     assert columns["state_data"] == '{"n":2}'
-    assert put(merges=True).onto(current())["state_data"] == '{"m":1,"n":2}'
+    assert put(is_merge=True).apply_to(current())["state_data"] == '{"m":1,"n":2}'
 
 
 def test_an_expired_state_counts_as_none_but_for_its_revision() -> None:
     over = current(expire_time=NOW)
 
-    columns = put(merges=True, must_not_exist=True).onto(over)
+    columns = put(is_merge=True, must_not_exist=True).apply_to(over)
 
     assert (columns["state_data"], columns["revision"], columns["created_by"]) == ('{"n":2}', 8, "me")
     with pytest.raises(AgentStateNotFound):
-        put(revision=7).onto(over)
+        put(revision=7).apply_to(over)
 
 
 def test_what_is_expected_must_be_there() -> None:
-    assert put(revision=7).onto(current())["revision"] == 8
+    assert put(revision=7).apply_to(current())["revision"] == 8
     with pytest.raises(RevisionStale):
-        put(revision=6).onto(current())
+        put(revision=6).apply_to(current())
     with pytest.raises(AgentStateExists):
-        put(must_not_exist=True).onto(current())
+        put(must_not_exist=True).apply_to(current())
     with pytest.raises(AgentStateNotFound):
-        put(revision=1).onto(None)
+        put(revision=1).apply_to(None)
 
 
 def test_a_merge_without_a_time_leaves_the_time_and_a_replacement_ends_it() -> None:
     end = NOW + timedelta(hours=1)
 
-    assert put(merges=True).onto(current(expire_time=end))["expire_time"] == end
-    assert put().onto(current(expire_time=end))["expire_time"] is None
+    assert put(is_merge=True).apply_to(current(expire_time=end))["expire_time"] == end
+    assert put().apply_to(current(expire_time=end))["expire_time"] is None
 
 
 def test_a_later_state_begins_with_a_later_revision() -> None:
@@ -133,9 +133,9 @@ def test_a_later_state_begins_with_a_later_revision() -> None:
 def test_an_agent_that_is_not_named_is_the_callers_own() -> None:
     request = pb.PutAgentStateRequest(state=pb.AgentState(state_data=Struct()))
 
-    assert AgentStatePut.of(request, at=NOW, by="me", agent_id="own").agent_id == "own"
+    assert AgentStatePut.of(request, at=NOW, principal="me", agent_id="own").agent_id == "own"
     with pytest.raises(FieldInvalid):
-        AgentStatePut.of(request, at=NOW, by="me")
+        AgentStatePut.of(request, at=NOW, principal="me")
 
 
 def test_the_lifetime_of_an_item_has_bounds() -> None:

@@ -1,4 +1,4 @@
-"""What the session service refuses, beyond the refusals that every service knows."""
+"""Errors of the session service, besides those that all services share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MessageNotFound(NotFound):
 
 
 class SessionExists(AlreadyExists):
-    """This session_id is taken, perhaps by a session that was deleted."""
+    """This session_id is taken, maybe by a deleted session."""
 
     reason = "SESSION_EXISTS"
 
@@ -30,7 +30,7 @@ class SessionEnded(FailedPrecondition):
 
 
 class SessionIdle(SessionEnded):
-    """Nobody spoke in the session for longer than the tenant's policy allows, so it has ended."""
+    """The session was idle for longer than the tenant's policy allows, so it has ended."""
 
 
 class SessionHidden(FailedPrecondition):
@@ -52,7 +52,7 @@ class AgentStateExists(AlreadyExists):
 
 
 class ItemNotFound(NotFound):
-    """The session has nothing under this key, or it has expired."""
+    """The session has no item under this key, or the item has expired."""
 
     reason = "ITEM_NOT_FOUND"
 
@@ -70,7 +70,7 @@ class SessionArchived(FailedPrecondition):
 
 
 class SessionNotHidden(FailedPrecondition):
-    """The session is not archived: only what is put away can be stored."""
+    """The session is not archived: call ArchiveSession before StoreSession."""
 
     reason = "SESSION_NOT_ARCHIVED"
 

@@ -1,4 +1,4 @@
-"""The session service, put together."""
+"""The composition root of the session service."""
 
 from __future__ import annotations
 
@@ -16,25 +16,34 @@ from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_kit.search_text.vector_columns import prepare_connection
-from skein_session.agent_states.store import StateStore
+from skein_session.agent_states.rpc import AgentStateRpc
+from skein_session.agent_states.store import AgentStateStore
+from skein_session.cold_storage.rpc import ColdStorageRpc
 from skein_session.cold_storage.store import ColdStorageStore
+from skein_session.erasure.rpc import ErasureRpc
 from skein_session.erasure.store import ErasureStore
+from skein_session.export.rpc import ExportRpc
 from skein_session.export.store import ExportStore
 from skein_session.idempotency import SessionIdempotencyStore
+from skein_session.items.rpc import ItemRpc
+from skein_session.items.store import ItemStore
+from skein_session.maintenance.rpc import MaintenanceRpc
+from skein_session.messages.rpc import MessageRpc
 from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import StreamHub
 from skein_session.messages.stream_store import StreamStore
-from skein_session.parts import Parts
-from skein_session.search.searcher import MessageSearcher
+from skein_session.search.rpc import SearchRpc
 from skein_session.search.store import SearchStore
 from skein_session.servicers import SessionInternalServicer, SessionServicer
-from skein_session.sessions.idle_store import IdleStore
+from skein_session.sessions.idle_store import IdleSessionStore
 from skein_session.sessions.participants import ParticipantStore
+from skein_session.sessions.rpc import SessionRpc
 from skein_session.sessions.store import SessionStore
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
-from skein_session.summaries.summarizer import Summarizer
-from skein_session.transcripts.pages import MessagePages
+from skein_session.summaries.rpc import SummaryRpc
+from skein_session.summaries.store import SummaryStore
+from skein_session.transcripts.rpc import TranscriptRpc
 from skein_session.transcripts.store import TranscriptStore
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
-    """Open the pool and answer SessionService and UpkeepService."""
+    """Open the pool and serve SessionService and UpkeepService."""
     settings = SessionSettings.read(host.environment)
     servicers = ServicerRegistry()
     async with (
@@ -51,41 +60,53 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         AccessLog(database, shared_policy_cache(database), counts_uses=False).open() as access_log,
     ):
         policies = shared_policy_cache(database)
-        requests, quotas = SessionIdempotencyStore(), QuotaCounter("session")
-        idle, transcripts = IdleStore(database, policies), TranscriptStore(database, requests)
-        states = StateStore(database, requests, quotas)
+        idempotency, quotas = SessionIdempotencyStore(), QuotaCounter("session")
         months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
-        messages = MessageStore(database, requests, quotas, months, idle)
-        archives = ColdStorageStore(
-            database, requests, policies, months, ColdFiles(settings.archives(host.environment))
+        recall = host.channel("recall")
+        embeddings = EmbeddingClient(
+            recall_pb2_grpc.IndexServiceStub(recall), service="session", at_once=settings.immediate_embeddings
         )
-        index = recall_pb2_grpc.IndexServiceStub(host.channel("recall"))
-        following = StreamHub(
+        idle = IdleSessionStore(database, policies)
+        states = AgentStateStore(database, idempotency, quotas)
+        items = ItemStore(database, idempotency, quotas)
+        archives = ColdStorageStore(
+            database, idempotency, policies, months, ColdFiles(settings.archives(host.environment))
+        )
+        streams = StreamHub(
             StreamStore(database),
             heartbeat_seconds=settings.stream_heartbeat_seconds,
-            longest_pause_seconds=settings.stream_pause_seconds,
+            max_poll_seconds=settings.stream_pause_seconds,
         )
-        parts = Parts(
-            settings=settings,
-            sessions=SessionStore(database, requests, quotas),
-            messages=messages,
-            transcripts=transcripts,
-            searcher=MessageSearcher(SearchStore(database), recall_pb2_grpc.RecallServiceStub(host.channel("recall"))),
-            summarizer=Summarizer(transcripts, ChatModel.of(settings)),
-            embeddings=EmbeddingClient(index, service="session", at_once=settings.immediate_embeddings),
-            following=following,
+        servicer = SessionServicer(
+            sessions=SessionRpc(SessionStore(database, idempotency, quotas)),
+            messages=MessageRpc(
+                MessageStore(database, idempotency, quotas, months, idle),
+                streams,
+                embeddings,
+                max_content_characters=settings.max_content_characters,
+            ),
+            transcripts=TranscriptRpc(TranscriptStore(database, archives)),
+            search=SearchRpc(SearchStore(database), recall_pb2_grpc.RecallServiceStub(recall)),
+            summaries=SummaryRpc(SummaryStore(database, idempotency), ChatModel.of(settings)),
+            states=AgentStateRpc(states),
+            items=ItemRpc(items),
+            cold_storage=ColdStorageRpc(archives, embeddings),
+            erasure=ErasureRpc(ErasureStore(database, idempotency, quotas, archives)),
+            export=ExportRpc(ExportStore(database, archives)),
+        )
+        maintenance = MaintenanceRpc(
+            database,
+            months,
+            idempotency=idempotency,
             states=states,
+            items=items,
+            idle=idle,
+            participants=ParticipantStore(database),
             archives=archives,
-            pages=MessagePages(messages, archives),
-            erasing=ErasureStore(database, requests, quotas, archives),
-            exporting=ExportStore(database, archives),
         )
-        servicers.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(SessionServicer(parts)))
-        servicers.add(
-            rpc.add_UpkeepServiceServicer_to_server,
-            SessionInternalServicer(database, requests, months, idle, states, archives, ParticipantStore(database)),
-        )
-        async with following.open():
+        servicers.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(servicer))
+        servicers.add(rpc.add_UpkeepServiceServicer_to_server, SessionInternalServicer(maintenance))
+        async with streams.open():
             yield servicers
 
 

@@ -1,258 +1,217 @@
-"""One method per RPC: parse, one call, reply. What each promises stands in session.proto."""
+"""The gRPC services of the session service: each RPC delegates to the feature that has it."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import archives_pb2
+from skein.session.v1 import archives_pb2, states_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
-from skein_kit.calls.call import Context, caller
-from skein_kit.database.tenant_purge import purge_tenant_rows
-from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
-from skein_kit.ids import now
-from skein_kit.rpc.row_times import ImportTimes, require_keep_times
-from skein_kit.rpc.well_known_types import to_timestamp
-from skein_session.agent_states.rpc import StateRpcs
-from skein_session.maintenance import tenant_tables
-from skein_session.messages.model import MessageBatch, MessageChange
-from skein_session.sessions.model import Change, Draft
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Database
-    from skein_session.agent_states.store import StateStore
-    from skein_session.cold_storage.store import ColdStorageStore
-    from skein_session.parts import Parts
-    from skein_session.sessions.idle_store import IdleStore
-    from skein_session.sessions.participants import ParticipantStore
+    from skein_kit.calls.call import Context
+    from skein_session.agent_states.rpc import AgentStateRpc
+    from skein_session.cold_storage.rpc import ColdStorageRpc
+    from skein_session.erasure.rpc import ErasureRpc
+    from skein_session.export.rpc import ExportRpc
+    from skein_session.items.rpc import ItemRpc
+    from skein_session.maintenance.rpc import MaintenanceRpc
+    from skein_session.messages.rpc import MessageRpc
+    from skein_session.search.rpc import SearchRpc
+    from skein_session.sessions.rpc import SessionRpc
+    from skein_session.summaries.rpc import SummaryRpc
+    from skein_session.transcripts.rpc import TranscriptRpc
 
-_DEFAULT_MONTHS_AHEAD = 3
-_DEFAULT_IDLE = 500
-_DEFAULT_STORED = 20
-_DEFAULT_INHERITED = 10_000
 
-
-class SessionServicer(StateRpcs, rpc.SessionServiceServicer):
+class SessionServicer(rpc.SessionServiceServicer):
     """SessionService."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(states=parts.states, erasing=parts.erasing, exporting=parts.exporting)
-        self._settings = parts.settings
-        self._sessions = parts.sessions
-        self._messages = parts.messages
-        self._transcripts = parts.transcripts
-        self._searcher = parts.searcher
-        self._summarizer = parts.summarizer
-        self._embeddings = parts.embeddings
-        self._following = parts.following
-        self._archives = parts.archives
-        self._pages = parts.pages
+    def __init__(  # noqa: PLR0913 - one argument per feature.
+        self,
+        *,
+        sessions: SessionRpc,
+        messages: MessageRpc,
+        transcripts: TranscriptRpc,
+        search: SearchRpc,
+        summaries: SummaryRpc,
+        states: AgentStateRpc,
+        items: ItemRpc,
+        cold_storage: ColdStorageRpc,
+        erasure: ErasureRpc,
+        export: ExportRpc,
+    ) -> None:
+        self._sessions = sessions
+        self._messages = messages
+        self._transcripts = transcripts
+        self._search = search
+        self._summaries = summaries
+        self._states = states
+        self._items = items
+        self._cold_storage = cold_storage
+        self._erasure = erasure
+        self._export = export
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
-        who, at = caller(context), now()
-        times = None
-        if request.keep_times:
-            times = ImportTimes.of(request.session, who, at, keep_times=True)
-        draft = Draft.of(request.session, at=at, agent_id=who.agent_id, times=times)
-        return await self._sessions.create(who, IdempotencyKey.of(who, request), draft, at)
+        return await self._sessions.CreateSession(request, context)
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
-        session = await self._sessions.get(caller(context).tenant(), request.session_id)
-        return pb.GetSessionResponse(session=session)
+        return await self._sessions.GetSession(request, context)
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        return await self._sessions.page(caller(context).tenant(), request, now())
+        return await self._sessions.ListSessions(request, context)
 
     async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
-        who = caller(context)
-        return await self._sessions.update(who, IdempotencyKey.of(who, request), Change.of(request), now())
+        return await self._sessions.UpdateSession(request, context)
 
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
-        who = caller(context)
-        if request.keep_times:
-            require_keep_times(who)
-        return await self._sessions.end(who.tenant(), IdempotencyKey.of(who, request), request, now())
+        return await self._sessions.EndSession(request, context)
 
     async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
-        who = caller(context)
-        if request.keep_times:
-            require_keep_times(who)
-        return await self._sessions.archive(who.tenant(), IdempotencyKey.of(who, request), request, now())
+        return await self._sessions.ArchiveSession(request, context)
 
     async def UnarchiveSession(
         self, request: pb.UnarchiveSessionRequest, context: Context
     ) -> pb.UnarchiveSessionResponse:
-        who = caller(context)
-        return await self._sessions.unarchive(who.tenant(), IdempotencyKey.of(who, request), request, now())
+        return await self._sessions.UnarchiveSession(request, context)
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        who = caller(context)
-        return await self._sessions.delete(who.tenant(), IdempotencyKey.of(who, request), request.session_id, now())
+        return await self._sessions.DeleteSession(request, context)
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
-        who = caller(context)
-        if request.keep_times:
-            require_keep_times(who)
-        once = IdempotencyKey.of(who, request)
-        batch = MessageBatch.of(
-            request,
-            at=now(),
-            by=who.principal,
-            max_content=self._settings.max_content_characters,
-            agent_id=who.agent_id,
-        )
-        expected = self._embeddings.expected_pending(batch.documents, deferred=request.defer_embedding)
-        appended = await self._messages.append(who, once, batch, pending=expected)
-        response = appended.response
-        if not appended.is_first:
-            return response
-        pending = await self._embeddings.make(
-            batch.documents, remaining=context.time_remaining(), deferred=request.defer_embedding
-        )
-        if pending != expected:
-            response.pending_embedding_count = pending
-            if once.request_id:
-                await self._messages.correct(who, once, response)
-        return response
+        return await self._messages.AppendMessages(request, context)
 
     async def GetMessage(self, request: pb.GetMessageRequest, context: Context) -> pb.GetMessageResponse:
-        message = await self._messages.get(caller(context).tenant(), request.message_id)
-        return pb.GetMessageResponse(message=message)
-
-    async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        return await self._pages.messages(caller(context).tenant(), request)
-
-    async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
-        tenant_id, remaining = caller(context).tenant(), context.time_remaining()
-        return await self._searcher.search(tenant_id, request, at=now(), remaining=remaining)
-
-    async def ListAgentMessages(
-        self, request: pb.ListAgentMessagesRequest, context: Context
-    ) -> pb.ListAgentMessagesResponse:
-        if not (request.agent_id or request.subject_id):
-            raise FieldInvalid(violations=[("agent_id", "or subject_id says whose messages")])
-        return await self._transcripts.of_agent(caller(context).tenant(), request, now())
-
-    async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
-        return await self._transcripts.window(caller(context).tenant(), request)
-
-    async def SummarizeSession(
-        self, request: pb.SummarizeSessionRequest, context: Context
-    ) -> pb.SummarizeSessionResponse:
-        who = caller(context)
-        once, remaining = IdempotencyKey.of(who, request), context.time_remaining()
-        return await self._summarizer.summarize(who, once, request, at=now(), remaining=remaining)
+        return await self._messages.GetMessage(request, context)
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
-        who = caller(context)
-        correction = MessageChange.of(request, max_content=self._settings.max_content_characters)
-        corrected = await self._messages.update(who, IdempotencyKey.of(who, request), correction, now())
-        response = corrected.response
-        if corrected.document is not None:
-            pending = await self._embeddings.make([corrected.document], remaining=context.time_remaining())
-            response.embedding_pending = pending > 0
-        return response
+        return await self._messages.UpdateMessage(request, context)
+
+    async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
+        return await self._messages.DeleteMessage(request, context)
 
     async def StreamMessages(
         self, request: pb.StreamMessagesRequest, context: Context
     ) -> AsyncGenerator[pb.StreamMessagesResponse]:
-        after = request.after_sequence if request.HasField("after_sequence") else None
-        async with aclosing(self._following.follow(caller(context).tenant(), request.session_id, after)) as said:
-            async for answer in said:
-                yield answer
+        async with aclosing(self._messages.StreamMessages(request, context)) as responses:
+            async for response in responses:
+                yield response
+
+    async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
+        return await self._transcripts.ListMessages(request, context)
+
+    async def ListAgentMessages(
+        self, request: pb.ListAgentMessagesRequest, context: Context
+    ) -> pb.ListAgentMessagesResponse:
+        return await self._transcripts.ListAgentMessages(request, context)
+
+    async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
+        return await self._transcripts.GetRecentWindow(request, context)
+
+    async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
+        return await self._search.SearchMessages(request, context)
+
+    async def SummarizeSession(
+        self, request: pb.SummarizeSessionRequest, context: Context
+    ) -> pb.SummarizeSessionResponse:
+        return await self._summaries.SummarizeSession(request, context)
+
+    async def PutAgentState(
+        self, request: states_pb2.PutAgentStateRequest, context: Context
+    ) -> states_pb2.PutAgentStateResponse:
+        return await self._states.PutAgentState(request, context)
+
+    async def GetAgentState(
+        self, request: states_pb2.GetAgentStateRequest, context: Context
+    ) -> states_pb2.GetAgentStateResponse:
+        return await self._states.GetAgentState(request, context)
+
+    async def ListAgentStates(
+        self, request: states_pb2.ListAgentStatesRequest, context: Context
+    ) -> states_pb2.ListAgentStatesResponse:
+        return await self._states.ListAgentStates(request, context)
+
+    async def DeleteAgentState(
+        self, request: states_pb2.DeleteAgentStateRequest, context: Context
+    ) -> states_pb2.DeleteAgentStateResponse:
+        return await self._states.DeleteAgentState(request, context)
+
+    async def PutItem(self, request: states_pb2.PutItemRequest, context: Context) -> states_pb2.PutItemResponse:
+        return await self._items.PutItem(request, context)
+
+    async def GetItem(self, request: states_pb2.GetItemRequest, context: Context) -> states_pb2.GetItemResponse:
+        return await self._items.GetItem(request, context)
+
+    async def ListItems(self, request: states_pb2.ListItemsRequest, context: Context) -> states_pb2.ListItemsResponse:
+        return await self._items.ListItems(request, context)
+
+    async def DeleteItem(
+        self, request: states_pb2.DeleteItemRequest, context: Context
+    ) -> states_pb2.DeleteItemResponse:
+        return await self._items.DeleteItem(request, context)
 
     async def StoreSession(
         self, request: archives_pb2.StoreSessionRequest, context: Context
     ) -> archives_pb2.StoreSessionResponse:
-        who = caller(context)
-        return await self._archives.store(who.tenant(), IdempotencyKey.of(who, request), request.session_id, now())
+        return await self._cold_storage.StoreSession(request, context)
 
     async def RestoreSession(
         self, request: archives_pb2.RestoreSessionRequest, context: Context
     ) -> archives_pb2.RestoreSessionResponse:
-        who = caller(context)
-        response, documents = await self._archives.restore(
-            who.tenant(), IdempotencyKey.of(who, request), request.session_id, now()
-        )
-        await self._embeddings.make(documents, remaining=context.time_remaining())
-        return response
+        return await self._cold_storage.RestoreSession(request, context)
 
     async def ListStoredSessions(
         self, request: archives_pb2.ListStoredSessionsRequest, context: Context
     ) -> archives_pb2.ListStoredSessionsResponse:
-        return await self._pages.stored_sessions(caller(context).tenant(), request)
+        return await self._cold_storage.ListStoredSessions(request, context)
 
-    async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
-        who = caller(context)
-        return await self._messages.delete(who.tenant(), IdempotencyKey.of(who, request), request.message_id)
+    async def PurgeSession(
+        self, request: states_pb2.PurgeSessionRequest, context: Context
+    ) -> states_pb2.PurgeSessionResponse:
+        return await self._erasure.PurgeSession(request, context)
+
+    async def PurgeMessages(
+        self, request: states_pb2.PurgeMessagesRequest, context: Context
+    ) -> states_pb2.PurgeMessagesResponse:
+        return await self._erasure.PurgeMessages(request, context)
+
+    async def PurgeSubject(
+        self, request: states_pb2.PurgeSubjectRequest, context: Context
+    ) -> states_pb2.PurgeSubjectResponse:
+        return await self._erasure.PurgeSubject(request, context)
+
+    async def ExportSubject(self, request: pb.ExportSubjectRequest, context: Context) -> pb.ExportSubjectResponse:
+        return await self._export.ExportSubject(request, context)
 
 
 class SessionInternalServicer(rpc.UpkeepServiceServicer):
     """UpkeepService, for the worker."""
 
-    def __init__(
-        self,
-        database: Database,
-        requests: IdempotencyStore,
-        months: MonthlyPartitions,
-        idle: IdleStore,
-        states: StateStore,
-        archives: ColdStorageStore,
-        inheritance: ParticipantStore,
-    ) -> None:
-        self._database = database
-        self._inheritance = inheritance
-        self._archives = archives
-        self._states = states
-        self._idle = idle
-        self._requests = requests
-        self._months = months
+    def __init__(self, maintenance: MaintenanceRpc) -> None:
+        self._maintenance = maintenance
 
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, context: Context
     ) -> pb.EnsurePartitionsResponse:
-        ahead = request.months_ahead or _DEFAULT_MONTHS_AHEAD
-        made, horizon = await self._months.ensure_ahead(now(), ahead)
-        return pb.EnsurePartitionsResponse(created_count=made, horizon_time=to_timestamp(horizon))
+        return await self._maintenance.EnsurePartitions(request, context)
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        tenant_id = caller(context).tenant()
-        async with self._database.tenant(tenant_id) as tx:
-            count = await self._requests.delete_expired(tx, tenant_id, now())
-        count += await self._states.delete_expired(tenant_id, now())
-        return pb.DeleteExpiredResponse(deleted_count=count)
+        return await self._maintenance.DeleteExpired(request, context)
 
     async def EndIdleSessions(self, request: pb.EndIdleSessionsRequest, context: Context) -> pb.EndIdleSessionsResponse:
-        most = request.limit or _DEFAULT_IDLE
-        count = await self._idle.end_some(caller(context).tenant(), now(), count=most)
-        return pb.EndIdleSessionsResponse(ended_count=count, more=count == most)
+        return await self._maintenance.EndIdleSessions(request, context)
 
     async def InheritParticipants(
         self, request: pb.InheritParticipantsRequest, context: Context
     ) -> pb.InheritParticipantsResponse:
-        changed, more = await self._inheritance.some(
-            caller(context).tenant(), count=request.limit or _DEFAULT_INHERITED
-        )
-        return pb.InheritParticipantsResponse(changed_count=changed, more=more)
+        return await self._maintenance.InheritParticipants(request, context)
 
     async def StoreArchived(
         self, request: archives_pb2.StoreArchivedRequest, context: Context
     ) -> archives_pb2.StoreArchivedResponse:
-        who = caller(context)
-        stored, more = await self._archives.store_some(
-            who.tenant(), at=now(), by=who.principal, count=request.limit or _DEFAULT_STORED
-        )
-        return archives_pb2.StoreArchivedResponse(stored_count=stored, more=more)
+        return await self._maintenance.StoreArchived(request, context)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        counts, more = await purge_tenant_rows(
-            self._database, caller(context).tenant(), tenant_tables.TENANT_TABLES, request.limit
-        )
-        # Each time, for a call that was cut off may have written one meanwhile.
-        await self._archives.delete_files(caller(context).tenant())
-        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)
+        return await self._maintenance.PurgeTenant(request, context)

@@ -1,4 +1,4 @@
-"""What the operator may tell the session service."""
+"""Settings of the session service."""
 
 from __future__ import annotations
 

@@ -1,13 +1,5 @@
--- share_session --
--- Read a session that is not deleted, and keep others from deleting it until the transaction ends.
-SELECT session_id
-FROM session.sessions
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
-FOR SHARE;
-
 -- get_state --
--- Read the state of an agent in a session, or in none when the session's id is empty, unless it has expired or the agent is
--- deleted.
+-- Read an agent's state in a session (an empty id: in none), unless the state has expired or the agent is deleted.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
@@ -17,14 +9,14 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_
         WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL);
 
 -- lock_state --
--- Read the state of an agent in a session or in none, expired or not, and hold its row.
+-- Read an agent's state in a session or in none, expired or not, and lock its row.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
 FOR UPDATE;
 
 -- insert_state --
--- Store a state; no row comes back when another call stored one meanwhile.
+-- Insert a state; no row comes back when a concurrent call has inserted one.
 INSERT INTO session.agent_states
     (tenant_id, agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by,
      updated_by)
@@ -35,7 +27,7 @@ ON CONFLICT ON CONSTRAINT agent_states_pkey DO NOTHING
 RETURNING revision;
 
 -- replace_state --
--- Replace a state that the transaction holds.
+-- Replace a state that the transaction has locked.
 UPDATE session.agent_states
 SET state_data = :state_data, revision = :revision, expire_time = :expire_time, create_time = :create_time,
     update_time = :update_time, created_by = :created_by, updated_by = :updated_by
@@ -43,7 +35,8 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_
 RETURNING revision;
 
 -- list_states --
--- Read states that have not expired, by agent and session, from after a place on; none of deleted agents.
+-- Read states that have not expired, by agent and session, after the keys of another. States of deleted agents are left
+-- out.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND (agent_id, session_id) > (:after_agent::text, :after_session::text)
@@ -56,8 +49,8 @@ ORDER BY agent_id, session_id
 LIMIT :limit;
 
 -- list_states_of_session --
--- Read the states of a session that have not expired, by agent, from after one on; those of deleted agents only when they
--- are asked for.
+-- Read the states of a session that have not expired, by agent, after another. `show_deleted` includes states of
+-- deleted agents.
 SELECT agent_id, session_id, state_data, revision, expire_time, create_time, update_time, created_by, updated_by
 FROM session.agent_states
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' AND agent_id > :after_agent::text
@@ -69,14 +62,14 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' A
 ORDER BY agent_id
 LIMIT :limit;
 
--- deleted_agent --
+-- get_deleted_agent --
 -- Read an agent's id if the agent is deleted.
 SELECT agent_id
 FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NOT NULL;
 
 -- delete_states_of_purged_agents --
--- Remove some of the states of agents that are being purged.
+-- Delete states of agents that are being purged, up to a limit.
 DELETE FROM session.agent_states
 WHERE tenant_id = :tenant_id
     AND (agent_id, session_id) IN (
@@ -88,12 +81,12 @@ WHERE tenant_id = :tenant_id
         LIMIT :count);
 
 -- delete_state --
--- Remove a state that the transaction holds.
+-- Delete a state that the transaction has locked.
 DELETE FROM session.agent_states
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id;
 
 -- delete_expired_states --
--- Remove some of the states that are past their time, those that expired first; one that gets more time meanwhile stays.
+-- Delete expired states, oldest first, up to a limit; a state that a concurrent call extends stays.
 DELETE FROM session.agent_states
 WHERE tenant_id = :tenant_id AND expire_time <= :at
     AND (agent_id, session_id) IN (

@@ -1,1 +1,1 @@
-"""Cold storage: sessions whose messages lie in files are archived and unarchived."""
+"""Cold storage: messages of hidden sessions move to files and back."""

@@ -1,7 +1,7 @@
-"""Sessions on their way to cold storage and back: whole rows, so that nothing is lost on the way.
+"""Archives and unarchives the messages of sessions, as whole rows.
 
-A file is noted before it is written, and named by its session in the transaction that takes its messages out of the
-tables. So a process that ends between two steps leaves a file that is noted and not named, which goes when it is due.
+A pending file is inserted before the file is written, and linked to its session in the transaction that deletes the
+messages from the tables. A process that dies between the two steps leaves a pending file, which is deleted when due.
 """
 
 from __future__ import annotations
@@ -21,8 +21,19 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import EPOCH, id_time, new_id
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text import postings
-from skein_session.cold_storage import rows as cold_rows
+from skein_session.cold_storage.rows import (
+    BATCH,
+    MAX_MESSAGES,
+    ArchivedRows,
+    SessionRows,
+    insert_rows,
+    parse_lines,
+    read_session_rows,
+    to_records,
+    with_header,
+)
 from skein_session.errors import SessionNotFound, SessionNotHidden, SessionTooLong
+from skein_session.sessions.rows import lock_session, require_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,344 +49,348 @@ if TYPE_CHECKING:
     from skein_kit.search_text.postings import Document
 
 _QUERIES = Queries.of("skein_session")
-# A file that nothing names after so long was cut off: no call lasts that long.
-_CUT_OFF = timedelta(hours=1)
-# Sessions that are looked at together, and how often: so many that are too long are passed over by one call.
-_LOOKED = 100
-_LOOKS = 50
-# Messages that one purge of a person brings back, or those of one session more.
-_BROUGHT_BACK = 2000
-_FILES = 200
+# A pending file of this age is abandoned, because no call lasts that long.
+_ABANDONED_AFTER = timedelta(hours=1)
+# Sessions of one scan, and scans of one call, which may find only sessions that are too long.
+_SCAN_BATCH = 100
+_MAX_SCANS = 50
+# One purge of a subject unarchives sessions until it has this many messages.
+_MAX_UNARCHIVED = 2000
+# Files that one purge of due files deletes.
+_FILE_BATCH = 200
 
 FileRef = tuple[UUID, bytes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _PendingFile:
-    """A file that nothing names yet."""
+    """A file that is not linked to its session."""
 
     session_id: str
     file_id: UUID
-    held: cold_rows.SessionRows
-    written: FileInfo
+    session_rows: SessionRows
+    info: FileInfo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchivedSession:
-    """A session's file as it was read: its checksum, what it holds, and whether the session is there."""
+    """The contents of a session's file, its checksum, and whether the session is not deleted."""
 
     checksum: bytes
-    rows: cold_rows.ArchivedRows
+    rows: ArchivedRows
     is_active: bool
 
 
 class ColdStorageStore:
-    """Takes the messages of archived sessions to cold storage and back."""
+    """Moves messages of hidden sessions to cold storage and back."""
 
     def __init__(
         self,
         database: Database,
-        requests: IdempotencyStore,
+        idempotency: IdempotencyStore,
         policies: Policies,
         months: MonthlyPartitions,
-        cold: ColdFiles,
+        files: ColdFiles,
     ) -> None:
         self._database = database
-        self._requests = requests
+        self._idempotency = idempotency
         self._policies = policies
         self._months = months
-        self._cold = cold
+        self._files = files
 
-    async def store(
-        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+    async def archive_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
     ) -> pb.StoreSessionResponse:
-        """Take a session's messages out of the tables, or return the answer that the request has.
+        """Move a session's messages to cold storage, or return the saved response of a repeated request.
 
-        Raises SessionNotFound, SessionNotHidden, SessionTooLong, and TransactionConflict when the session changed
-        meanwhile.
+        Raises SessionNotFound, SessionNotHidden, SessionTooLong, and TransactionConflict after a concurrent change.
         """
-        first = await self._first(tenant_id, once)
-        if first is not None:
-            return pb.StoreSessionResponse.FromString(first)
-        response, _ = await self._store(tenant_id, once, session_id, at)
+        saved = await self._saved_response(tenant_id, key)
+        if saved is not None:
+            return pb.StoreSessionResponse.FromString(saved)
+        response, _ = await self._archive(tenant_id, key, session_id, at)
         return response
 
-    async def restore(
-        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+    async def unarchive_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
     ) -> tuple[pb.RestoreSessionResponse, list[Document]]:
-        """Bring a session back, or return the answer that the request has; with what is to get vectors.
+        """Move a session's messages back; return the response and the documents to embed.
 
-        Raises SessionNotFound and ArchiveDamaged.
+        A repeated request gets the saved response and no documents. Raises SessionNotFound and ArchiveDamaged.
         """
-        first = await self._first(tenant_id, once)
-        if first is not None:
-            return pb.RestoreSessionResponse.FromString(first), []
+        saved = await self._saved_response(tenant_id, key)
+        if saved is not None:
+            return pb.RestoreSessionResponse.FromString(saved), []
         async with self._database.tenant(tenant_id) as tx:
-            if await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id) is None:
-                raise SessionNotFound(session_id=session_id)
-        return await self._restore(tenant_id, once, session_id, at)
+            await require_session(tx, tenant_id, session_id)
+        return await self._unarchive(tenant_id, key, session_id, at)
 
-    async def listed(self, tenant_id: UUID, *, before: datetime, after_id: str, count: int) -> list[Record]:
-        """Read up to `count` of the sessions that are stored, newest first, from after one on."""
+    async def list_archived(self, tenant_id: UUID, *, before_time: datetime, after_id: str, limit: int) -> list[Record]:
+        """Read archived sessions, newest first, after the time and id of another."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.rows(
-                _QUERIES["list_stored_sessions"],
+                _QUERIES["list_archived_sessions"],
                 tenant_id=tenant_id,
-                before_time=before,
+                before_time=before_time,
                 after_id=after_id,
-                count=count,
+                count=limit,
             )
 
-    async def store_some(self, tenant_id: UUID, *, at: datetime, by: str, count: int) -> tuple[int, bool]:
-        """Store sessions that are put away for longer than the tenant's policy says; say whether there may be more."""
-        more = await self.sweep(tenant_id, at)
-        once = IdempotencyKey(principal=by, method="", request_id="", fingerprint=b"")
-        stored, after = 0, (EPOCH, "")
-        for _ in range(_LOOKS):
+    async def archive_batch(self, tenant_id: UUID, *, at: datetime, principal: str, count: int) -> tuple[int, bool]:
+        """Archive up to `count` sessions that are hidden for longer than the policy allows.
+
+        Return how many, and whether there may be more.
+        """
+        has_more = await self.purge_due_files(tenant_id, at)
+        key = IdempotencyKey(principal=principal, method="", request_id="", fingerprint=b"")
+        archived_count, after = 0, (EPOCH, "")
+        for _ in range(_MAX_SCANS):
             async with self._database.tenant(tenant_id) as tx:
                 days = (await self._policies.of(tx, tenant_id)).archive_days
                 if not days:
                     break
                 rows = await tx.rows(
-                    _QUERIES["storable_sessions"],
+                    _QUERIES["archivable_sessions"],
                     tenant_id=tenant_id,
-                    archived_before=at - timedelta(days=days),
-                    most_messages=cold_rows.MAX_MESSAGES,
+                    hidden_before=at - timedelta(days=days),
+                    max_messages=MAX_MESSAGES,
                     after_time=after[0],
                     after_id=after[1],
-                    count=_LOOKED,
+                    count=_SCAN_BATCH,
                 )
             for row in rows:
-                if stored == count:
-                    return stored, True
+                if archived_count == count:
+                    return archived_count, True
                 with suppress(SessionNotFound, SessionNotHidden, SessionTooLong, TransactionConflict):
-                    _, is_done = await self._store(tenant_id, once, row["session_id"], at)
-                    stored += is_done
+                    _, is_archived = await self._archive(tenant_id, key, row["session_id"], at)
+                    archived_count += is_archived
                 after = (row["archive_time"], row["session_id"])
-            if len(rows) < _LOOKED:
+            if len(rows) < _SCAN_BATCH:
                 break
-        return stored, more
+        return archived_count, has_more
 
     async def read(self, tenant_id: UUID, session_id: str) -> ArchivedSession | None:
-        """Read what a session has in cold storage and was not purged there; None when it is not stored.
+        """Read the archived messages of a session, without purged ones; None when it is not archived.
 
         Raises ArchiveDamaged.
         """
-        checksum = None
+        damaged_checksum = None
         while True:
             of_session = {"tenant_id": tenant_id, "session_id": session_id}
             async with self._database.tenant(tenant_id) as tx:
-                stored = await tx.row(_QUERIES["get_stored_session"], **of_session)
-                limit = cold_rows.MAX_MESSAGES
-                named = await tx.rows(_QUERIES["stored_of_session"], **of_session, limit=limit) if stored else ()
-            if stored is None:
-                return None
+                session = await tx.row(_QUERIES["get_archived_session"], **of_session)
+                if session is None:
+                    return None
+                index = await tx.rows(_QUERIES["messages_of_archive"], **of_session, limit=MAX_MESSAGES)
             try:
-                written = FileInfo(checksum=stored["checksum"], byte_count=stored["byte_count"])
-                lines = await self._cold.read(tenant_id, stored["file_id"], written)
+                info = FileInfo(checksum=session["checksum"], byte_count=session["byte_count"])
+                lines = await self._files.read(tenant_id, session["file_id"], info)
             except ArchiveDamaged:
-                # Somebody else may just have restored it.
-                if checksum == stored["checksum"]:
+                # A concurrent call may have unarchived the session and deleted the file: read the row again.
+                if damaged_checksum == session["checksum"]:
                     raise
-                checksum = stored["checksum"]
+                damaged_checksum = session["checksum"]
                 continue
-            rows = (await asyncio.to_thread(cold_rows.read, lines)).among({row["message_id"] for row in named})
-            rows.inherit(stored["agent_id"], stored["subject_id"])
-            return ArchivedSession(checksum=stored["checksum"], rows=rows, is_active=stored["is_active"])
+            parsed = await asyncio.to_thread(parse_lines, lines)
+            rows = parsed.filter_ids({row["message_id"] for row in index})
+            rows.inherit(session["agent_id"], session["subject_id"])
+            return ArchivedSession(checksum=session["checksum"], rows=rows, is_active=session["is_active"])
 
-    async def records(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> list[Record]:
-        """Return messages from a file as the tables would return them."""
+    async def to_records(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> list[Record]:
+        """Convert rows of a file into records of session.messages."""
         async with self._database.tenant(tenant_id) as tx:
-            return await cold_rows.records(tx, tenant_id, rows)
+            return await to_records(tx, tenant_id, rows)
 
-    async def bring_back(self, tenant_id: UUID, session_ids: Iterable[str], at: datetime) -> None:
-        """Restore sessions, be they deleted; those that are not stored are passed over."""
+    async def unarchive_all(self, tenant_id: UUID, session_ids: Iterable[str], at: datetime) -> None:
+        """Unarchive sessions, deleted ones too; skip those that are not archived."""
         for session_id in sorted(set(session_ids)):
-            await self._restore(tenant_id, _NO_KEY, session_id, at)
+            await self._unarchive(tenant_id, _NO_KEY, session_id, at)
 
-    async def bring_back_naming(self, tenant_id: UUID, subject_id: str, at: datetime) -> None:
-        """Restore some of the sessions in whose files messages of a person lie."""
+    async def unarchive_of_subject(self, tenant_id: UUID, subject_id: str, at: datetime) -> None:
+        """Unarchive some of the sessions that have archived messages of a subject."""
         count = 0
-        while count < _BROUGHT_BACK:
+        while count < _MAX_UNARCHIVED:
             async with self._database.tenant(tenant_id) as tx:
                 row = await next_archived_of_subject(tx, tenant_id, subject_id, "")
-                stored = row and await tx.row(
-                    _QUERIES["get_stored_session"], tenant_id=tenant_id, session_id=row["session_id"]
+                archived = row and await tx.row(
+                    _QUERIES["get_archived_session"], tenant_id=tenant_id, session_id=row["session_id"]
                 )
             if row is None:
                 return
-            await self._restore(tenant_id, _NO_KEY, row["session_id"], at)
-            count += max(1, stored["message_count"] if stored else 1)
+            await self._unarchive(tenant_id, _NO_KEY, row["session_id"], at)
+            count += max(1, archived["message_count"] if archived else 1)
 
-    async def unname(self, tx: Transaction, tenant_id: UUID, session_id: str) -> None:
-        """Let a session name its file no more, which is then due."""
-        file = await tx.row(_QUERIES["delete_stored_session"], tenant_id=tenant_id, session_id=session_id)
+    async def unlink_file(self, tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+        """Unlink a session's file and make it due for deletion."""
+        file = await tx.row(_QUERIES["delete_archived_session"], tenant_id=tenant_id, session_id=session_id)
         if file is not None:
             await _insert_pending_file(tx, tenant_id, (file["file_id"], file["checksum"]), None, EPOCH)
 
     @staticmethod
-    async def void(tx: Transaction, tenant_id: UUID, session_ids: Iterable[str]) -> list[FileRef]:
-        """Let no session name files that are being written for it; return them, to be removed after the commit."""
-        rows = await tx.rows(_QUERIES["void_files"], tenant_id=tenant_id, session_ids=sorted(session_ids))
+    async def cancel_pending_files(tx: Transaction, tenant_id: UUID, session_ids: Iterable[str]) -> list[FileRef]:
+        """Keep pending files from being linked to sessions; return them for deletion after the commit."""
+        rows = await tx.rows(_QUERIES["cancel_files"], tenant_id=tenant_id, session_ids=sorted(session_ids))
         return [(row["file_id"], row["checksum"]) for row in rows]
 
-    async def clear(self, tenant_id: UUID, voided: Iterable[FileRef], at: datetime) -> None:
-        """Remove what a purge took away: files that are due, and those that may be written still, which stay noted."""
-        for file_id, checksum in voided:
-            await self._cold.delete(tenant_id, file_id, checksum)
-        await self.sweep(tenant_id, at)
+    async def delete_cancelled_files(self, tenant_id: UUID, files: Iterable[FileRef], at: datetime) -> None:
+        """Delete due files, and cancelled ones, which stay pending because a call may still write them."""
+        for file_id, checksum in files:
+            await self._files.delete(tenant_id, file_id, checksum)
+        await self.purge_due_files(tenant_id, at)
 
-    async def sweep(self, tenant_id: UUID, at: datetime) -> bool:
-        """Remove some of the files that are due; say whether there may be more."""
+    async def purge_due_files(self, tenant_id: UUID, at: datetime) -> bool:
+        """Delete a batch of due files; return whether there may be more."""
         async with self._database.tenant(tenant_id) as tx:
-            due = await tx.rows(_QUERIES["due_files"], tenant_id=tenant_id, at=at, count=_FILES)
-        for file in due:
+            due_files = await tx.rows(_QUERIES["list_due_files"], tenant_id=tenant_id, at=at, count=_FILE_BATCH)
+        for file in due_files:
             async with self._database.tenant(tenant_id) as tx:
-                # Within the transaction: whoever would name the file waits, and finds that it may not.
-                if await tx.row(_QUERIES["delete_leaving_file"], tenant_id=tenant_id, file_id=file["file_id"]):
-                    await self._cold.delete(tenant_id, file["file_id"], file["checksum"])
-        return len(due) == _FILES
+                # Within the transaction: a concurrent link of the file waits for the row and then fails.
+                if await tx.row(_QUERIES["delete_pending_file"], tenant_id=tenant_id, file_id=file["file_id"]):
+                    await self._files.delete(tenant_id, file["file_id"], file["checksum"])
+        return len(due_files) == _FILE_BATCH
 
-    async def delete_files(self, tenant_id: UUID) -> None:
-        """Remove every file of a tenant that is being deleted."""
-        await self._cold.delete_tenant(tenant_id)
+    async def delete_tenant_files(self, tenant_id: UUID) -> None:
+        """Delete every file of a deleted tenant."""
+        await self._files.delete_tenant(tenant_id)
 
-    async def _first(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
-        """Return the answer that a request has; it is claimed later, together with the work."""
-        if not once.request_id:
+    async def _saved_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
+        """Return the saved response of a request, without a claim: the transaction of the work claims it."""
+        if not key.request_id:
             return None
         with suppress(_NoSavedResponse):
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
-                if first is None:
+                saved = await self._idempotency.claim(tx, tenant_id, key)
+                if saved is None:
+                    # Rolls the claim back.
                     raise _NoSavedResponse
-                return first
+                return saved
         return None
 
-    async def _store(
-        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+    async def _archive(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
     ) -> tuple[pb.StoreSessionResponse, bool]:
-        """Store a session; return the answer, and whether it was done now."""
-        file = await self._written(tenant_id, session_id, at)
-        is_named = False
+        """Archive a session; return the response, and whether this call has archived it."""
+        file = await self._write_file(tenant_id, session_id, at)
+        is_linked = False
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
-                if first is not None:
-                    return pb.StoreSessionResponse.FromString(first), False
+                saved = await self._idempotency.claim(tx, tenant_id, key)
+                if saved is not None:
+                    return pb.StoreSessionResponse.FromString(saved), False
                 store_time = (await _require_hidden(tx, tenant_id, session_id, lock=True))["store_time"]
-                is_done = store_time is None
-                if is_done:
-                    await self._take(tx, tenant_id, file, at=at, by=once.principal)
+                is_new = store_time is None
+                if is_new:
+                    await self._move_rows(tx, tenant_id, file, at=at, principal=key.principal)
                 response = pb.StoreSessionResponse(store_time=to_timestamp(store_time or at))
-                await self._requests.answer(tx, tenant_id, once, response)
-            is_named = is_done
-            return response, is_done
+                await self._idempotency.answer(tx, tenant_id, key, response)
+            is_linked = is_new
+            return response, is_new
         finally:
-            if file is not None and not is_named:
+            if file is not None and not is_linked:
                 with suppress(RpcError):
-                    await self._drop(tenant_id, file)
+                    await self._discard_file(tenant_id, file)
 
-    async def _written(self, tenant_id: UUID, session_id: str, at: datetime) -> _PendingFile | None:
-        """Write a session's messages to a file, which is noted before; None when they are stored already."""
+    async def _write_file(self, tenant_id: UUID, session_id: str, at: datetime) -> _PendingFile | None:
+        """Write a session's messages to a pending file; None when the session is archived already."""
         async with self._database.tenant(tenant_id) as tx:
             if (await _require_hidden(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
                 return None
-            held = await cold_rows.read_session_rows(tx, tenant_id, session_id)
-        # Between two transactions: packing takes seconds.
-        packed, written = await asyncio.to_thread(self._cold.pack, cold_rows.with_header(held.lines))
-        file = _PendingFile(session_id=session_id, file_id=new_id(at), held=held, written=written)
+            session_rows = await read_session_rows(tx, tenant_id, session_id)
+        # Outside of a transaction, because packing takes seconds.
+        packed, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
+        file = _PendingFile(session_id=session_id, file_id=new_id(at), session_rows=session_rows, info=info)
         async with self._database.tenant(tenant_id) as tx:
-            await _insert_pending_file(tx, tenant_id, (file.file_id, written.checksum), session_id, at + _CUT_OFF)
+            await _insert_pending_file(tx, tenant_id, (file.file_id, info.checksum), session_id, at + _ABANDONED_AFTER)
         try:
-            await self._cold.write_packed(tenant_id, file.file_id, packed, written)
+            await self._files.write_packed(tenant_id, file.file_id, packed, info)
         except FileNotFoundError:
-            # A purge took it away while it was being written.
+            # A concurrent purge has deleted the file.
             raise TransactionConflict from None
         return file
 
-    async def _take(
-        self, tx: Transaction, tenant_id: UUID, file: _PendingFile | None, *, at: datetime, by: str
+    @staticmethod
+    async def _move_rows(
+        tx: Transaction, tenant_id: UUID, file: _PendingFile | None, *, at: datetime, principal: str
     ) -> None:
-        """Take what a file holds out of the tables of a session that the transaction holds.
+        """Link a file to its session, which the transaction has locked, and delete its rows from the tables.
 
-        Raises TransactionConflict when the session changed meanwhile.
+        Raises TransactionConflict when the session has changed since the file was written.
         """
         if file is None:
             raise TransactionConflict
         of_session = {"tenant_id": tenant_id, "session_id": file.session_id}
-        if (await cold_rows.read_session_rows(tx, tenant_id, file.session_id)).lines != file.held.lines:
+        if (await read_session_rows(tx, tenant_id, file.session_id)).lines != file.session_rows.lines:
             raise TransactionConflict
-        if await tx.row(_QUERIES["name_file"], **of_session, file_id=file.file_id) is None:
-            # Something in it was purged, or it took longer than any call lasts and the file is gone.
+        if await tx.row(_QUERIES["link_file"], **of_session, file_id=file.file_id) is None:
+            # A purge has cancelled the file, or the file was abandoned and deleted.
             raise TransactionConflict
         await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
         await postings.subtract_session_counts(tx, tenant_id, file.session_id)
         await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
-        ids = file.held.message_ids
-        for start in range(0, len(ids), cold_rows.SLICE):
-            part = ids[start : start + cold_rows.SLICE]
-            await tx.execute(_QUERIES["drop_messages"], tenant_id=tenant_id, message_ids=part)
+        ids = file.session_rows.message_ids
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            await tx.execute(_QUERIES["delete_archived_messages"], tenant_id=tenant_id, message_ids=batch)
         await tx.execute(
-            _QUERIES["insert_stored_session"],
+            _QUERIES["insert_archived_session"],
             **of_session,
             file_id=file.file_id,
-            checksum=file.written.checksum,
-            byte_count=file.written.byte_count,
-            message_count=file.held.active_count,
+            checksum=file.info.checksum,
+            byte_count=file.info.byte_count,
+            message_count=file.session_rows.active_count,
             store_time=at,
-            stored_by=by,
+            stored_by=principal,
         )
-        await tx.insert(_QUERIES["insert_stored_messages"], tenant_id, file.held.index)
-        await tx.execute(_QUERIES["mark_stored"], **of_session, store_time=at)
+        await tx.insert(_QUERIES["insert_archived_messages"], tenant_id, file.session_rows.index)
+        await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=at)
 
-    async def _restore(
-        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+    async def _unarchive(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
     ) -> tuple[pb.RestoreSessionResponse, list[Document]]:
-        """Put a session's messages back, deleted ones too; of a session that was deleted they come back deleted."""
-        stored = await self.read(tenant_id, session_id)
-        if stored is not None:
-            # Months that have no partition get one; an id begins with the time of its month.
-            await self._months.ensure({id_time(UUID(row["message_id"])) for row in stored.rows.messages})
+        """Insert a session's messages into the tables, deleted ones too; of a deleted session all are deleted."""
+        archived = await self.read(tenant_id, session_id)
+        if archived is not None:
+            # Ids begin with the time that chooses their partition.
+            await self._months.ensure({id_time(UUID(row["message_id"])) for row in archived.rows.messages})
         of_session = {"tenant_id": tenant_id, "session_id": session_id}
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
-            if first is not None:
-                return pb.RestoreSessionResponse.FromString(first), []
-            session = await tx.row(_QUERIES["hold_session"], **of_session)
-            held = await tx.row(_QUERIES["get_stored_session"], **of_session)
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.RestoreSessionResponse.FromString(saved), []
+            session = await tx.row(_QUERIES["lock_session_any"], **of_session)
+            current = await tx.row(_QUERIES["get_archived_session"], **of_session)
             documents: list[Document] = []
-            if session is not None and held is not None:
-                if stored is None or held["checksum"] != stored.checksum:
+            if session is not None and current is not None:
+                if archived is None or current["checksum"] != archived.checksum:
                     raise TransactionConflict
-                # Again, for some may have been purged meanwhile.
-                named = await tx.rows(_QUERIES["stored_of_session"], **of_session, limit=cold_rows.MAX_MESSAGES)
-                rows = stored.rows.among({row["message_id"] for row in named})
-                documents = await cold_rows.insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
-                await self.unname(tx, tenant_id, session_id)
-                await tx.execute(_QUERIES["mark_stored"], **of_session, store_time=None)
+                # Again, because a concurrent call may have purged some.
+                index = await tx.rows(_QUERIES["messages_of_archive"], **of_session, limit=MAX_MESSAGES)
+                rows = archived.rows.filter_ids({row["message_id"] for row in index})
+                documents = await insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
+                await self.unlink_file(tx, tenant_id, session_id)
+                await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=None)
             response = pb.RestoreSessionResponse(pending_embedding_count=len(documents))
-            await self._requests.answer(tx, tenant_id, once, response)
-        await self.sweep(tenant_id, at)
+            await self._idempotency.answer(tx, tenant_id, key, response)
+        await self.purge_due_files(tenant_id, at)
         return response, documents
 
-    async def _drop(self, tenant_id: UUID, file: _PendingFile) -> None:
-        """Remove a file that was written in vain, unless its session names it after all."""
+    async def _discard_file(self, tenant_id: UUID, file: _PendingFile) -> None:
+        """Delete a file that is not linked to its session."""
         of_file = {"tenant_id": tenant_id, "file_id": file.file_id}
         async with self._database.tenant(tenant_id) as tx:
-            # Waits for a commit of which no answer came.
-            await tx.row(_QUERIES["delete_leaving_file"], **of_file)
-            if not await tx.value(_QUERIES["is_named"], **of_file, session_id=file.session_id):
-                await self._cold.delete(tenant_id, file.file_id, file.written.checksum)
+            # Waits for a commit whose result the process has not received.
+            await tx.row(_QUERIES["delete_pending_file"], **of_file)
+            if not await tx.value(_QUERIES["is_linked"], **of_file, session_id=file.session_id):
+                await self._files.delete(tenant_id, file.file_id, file.info.checksum)
 
 
 async def next_archived_of_subject(tx: Transaction, tenant_id: UUID, subject_id: str, after: str) -> Record | None:
-    """Find the next session, after one, in whose file messages of a person lie."""
-    return await tx.row(_QUERIES["next_stored_of_subject"], tenant_id=tenant_id, subject_id=subject_id, after=after)
+    """Find the next session, after another, that has archived messages of a subject."""
+    return await tx.row(_QUERIES["next_archived_of_subject"], tenant_id=tenant_id, subject_id=subject_id, after=after)
 
 
 class _NoSavedResponse(Exception):
-    """The request has no answer yet."""
+    """The request has no saved response."""
 
 
 _NO_KEY = IdempotencyKey(principal="", method="", request_id="", fingerprint=b"")
@@ -386,7 +401,7 @@ async def _insert_pending_file(
 ) -> None:
     file_id, checksum = file
     await tx.execute(
-        _QUERIES["insert_leaving_file"],
+        _QUERIES["insert_pending_file"],
         tenant_id=tenant_id,
         file_id=file_id,
         checksum=checksum,
@@ -396,10 +411,7 @@ async def _insert_pending_file(
 
 
 async def _require_hidden(tx: Transaction, tenant_id: UUID, session_id: str, *, lock: bool) -> Record:
-    query = _QUERIES["lock_session" if lock else "get_session"]
-    row = await tx.row(query, tenant_id=tenant_id, session_id=session_id)
-    if row is None:
-        raise SessionNotFound(session_id=session_id)
+    row = await (lock_session if lock else require_session)(tx, tenant_id, session_id)
     if row["state"] != "archived":
         raise SessionNotHidden(session_id=session_id)
     return row

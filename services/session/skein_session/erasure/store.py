@@ -1,13 +1,11 @@
-"""Removing sessions and messages for good, a bounded number at a time, until no table holds anything of them."""
+"""Purges in the database: each call removes a bounded number of messages, until no table has a row of the purged."""
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.database.named_queries import Queries
@@ -15,12 +13,14 @@ from skein_kit.errors import TransactionConflict
 from skein_kit.ids import new_id, parse_id
 from skein_kit.search_text import postings
 from skein_session.cold_storage.store import next_archived_of_subject
+from skein_session.erasure import convert
+from skein_session.erasure.model import Receipt
 from skein_session.errors import SessionNotFound
-from skein_session.sessions.deletion import delete_session_rows
+from skein_session.sessions.rows import delete_session_rows
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -30,189 +30,322 @@ if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.cold_storage.store import ColdStorageStore, FileRef
+    from skein_session.erasure.model import PurgeOptions
 
 _QUERIES = Queries.of("skein_session")
 _SECRET_BYTES = 32
-# Messages that one call removes where its caller names no number.
-_DEFAULT_LIMIT = 1000
-# Sessions of one person that one call looks at.
-_SESSIONS_AT_ONCE = 100
-# How far a dry run counts, and over how many sessions.
-_MOST_COUNTED = 100_000
-_MOST_SESSIONS = 10_000
-# Accesses that one transaction clears.
-_CLEARED_AT_ONCE = 5000
-# How often messages are brought back that somebody stores while they are being purged.
-_ATTEMPTS = 5
-Response = TypeVar("Response", bound=Message)
+# Sessions of one subject that one call purges.
+_MAX_SESSIONS = 100
+# The most rows of a kind, and sessions, that a dry run counts.
+_MAX_COUNTED_ROWS = 100_000
+_MAX_COUNTED_SESSIONS = 10_000
+# Rows of the access log that one transaction clears.
+_ACCESS_LOG_BATCH = 5000
+# Attempts while concurrent calls archive the messages.
+_MAX_ATTEMPTS = 5
 
 
 class ErasureStore:
-    """Purges; each removes what it can within its limit, and says whether there is more."""
+    """Purges sessions, messages and subjects."""
 
     def __init__(
-        self, database: Database, requests: IdempotencyStore, quotas: QuotaCounter, archives: ColdStorageStore
+        self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter, archives: ColdStorageStore
     ) -> None:
         self._database = database
-        self._requests = requests
+        self._idempotency = idempotency
         self._quotas = quotas
         self._archives = archives
 
-    async def session(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeSessionRequest, at: datetime
+    async def purge_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, options: PurgeOptions, at: datetime
     ) -> pb.PurgeSessionResponse:
-        """Purge a session, deleted or not, with everything in it."""
-        voided: list[FileRef] = []
+        """Purge a session, deleted or not, and all its rows, or return the saved response of a repeated request.
 
-        async def work(tx: Transaction) -> pb.PurgeReceipt:
-            held = await tx.row(_QUERIES["hold_session"], tenant_id=tenant_id, session_id=request.session_id)
-            if held is None:
-                raise SessionNotFound(session_id=request.session_id)
-            if request.dry_run:
-                return await _counted(tx, tenant_id, [request.session_id])
-            erasure = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT)
-            is_whole = await erasure.session(request.session_id, held["subject_id"])
-            await self._quotas.charge(tx, tenant_id, erasure.charges)
-            voided.extend(erasure.voided)
-            return erasure.receipt(more=not is_whole)
-
-        response = await self._once(tenant_id, once, work, lambda receipt: pb.PurgeSessionResponse(receipt=receipt))
-        await self._archives.clear(tenant_id, voided, at)
+        Raises SessionNotFound.
+        """
+        cancelled_files: list[FileRef] = []
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                response = pb.PurgeSessionResponse.FromString(saved)
+            else:
+                session = await tx.row(_QUERIES["lock_session_any"], tenant_id=tenant_id, session_id=session_id)
+                if session is None:
+                    raise SessionNotFound(session_id=session_id)
+                if options.is_dry_run:
+                    receipt = await _count_rows(tx, tenant_id, [session_id])
+                else:
+                    purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
+                    is_complete = await purge.purge_session(session_id, session["subject_id"])
+                    await self._quotas.charge(tx, tenant_id, purge.charges)
+                    cancelled_files = purge.cancelled_files
+                    receipt = purge.receipt
+                    receipt.has_more = not is_complete
+                response = pb.PurgeSessionResponse(receipt=convert.receipt(receipt))
+                await self._idempotency.answer(tx, tenant_id, key, response)
+        await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
         return response
 
-    async def messages(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeMessagesRequest, at: datetime
+    async def purge_messages(
+        self, tenant_id: UUID, key: IdempotencyKey, names: Sequence[str], *, is_dry_run: bool, at: datetime
     ) -> pb.PurgeMessagesResponse:
-        """Purge messages, deleted or not, by their ids or external ids; names of nothing are passed over.
+        """Purge messages, deleted or not, by ids or external ids, or return the saved response of a repeated request.
 
-        Those in cold storage are brought back first, with their sessions. Raises ArchiveDamaged.
+        Unknown names are skipped. Archived messages are unarchived first, with their sessions. Raises ArchiveDamaged.
         """
-        voided: list[FileRef] = []
-
-        async def work(tx: Transaction) -> pb.PurgeReceipt:
-            rows = await _named(tx, tenant_id, request.message_ids)
-            found = {row["message_id"]: row["session_id"] for row in rows}
-            if request.dry_run:
-                return pb.PurgeReceipt(message_ids=map(str, sorted(found)), counts={"session.messages": len(found)})
-            erasure = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=len(found))
-            await erasure.messages(found)
-            if await tx.rows(_QUERIES["stored_named"], tenant_id=tenant_id, message_ids=sorted(found)):
-                raise _ArchivedMeanwhile
-            await self._quotas.charge(tx, tenant_id, erasure.charges)
-            voided.extend(erasure.voided)
-            return erasure.receipt()
-
-        for _ in range(_ATTEMPTS):
-            if not request.dry_run:
+        for _ in range(_MAX_ATTEMPTS):
+            if not is_dry_run:
                 async with self._database.tenant(tenant_id) as tx:
-                    rows = await _named(tx, tenant_id, request.message_ids)
-                stored = {row["session_id"] for row in rows if row["is_stored"]}
-                await self._archives.bring_back(tenant_id, stored, at)
+                    rows = await _find_messages(tx, tenant_id, names)
+                archived_session_ids = {row["session_id"] for row in rows if row["is_stored"]}
+                await self._archives.unarchive_all(tenant_id, archived_session_ids, at)
             with suppress(_ArchivedMeanwhile):
-                response = await self._once(
-                    tenant_id, once, work, lambda receipt: pb.PurgeMessagesResponse(receipt=receipt)
-                )
-                await self._archives.clear(tenant_id, voided, at)
-                return response
+                return await self._purge_messages(tenant_id, key, names, is_dry_run=is_dry_run, at=at)
         raise TransactionConflict
 
-    async def subject(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeSubjectRequest, at: datetime
+    async def purge_subject(
+        self, tenant_id: UUID, key: IdempotencyKey, subject_id: str, options: PurgeOptions, at: datetime
     ) -> pb.PurgeSubjectResponse:
-        """Purge a person's sessions, and what names the person in the sessions of others and in the access log."""
-        response = await self._purge_subject(tenant_id, once, request, at)
-        # Also for a repeated request: the process of the first one may have died before it got here.
-        if not request.dry_run and not response.receipt.more:
-            await self._clear_accesses(tenant_id, request.subject_id)
+        """Purge a subject's sessions, messages about it in other sessions, and its rows of the access log.
+
+        A repeated request gets the saved response. Raises ArchiveDamaged.
+        """
+        of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
+        if not options.is_dry_run:
+            async with self._database.tenant(tenant_id) as tx:
+                own_sessions = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1)
+            if not own_sessions:
+                await self._archives.unarchive_of_subject(tenant_id, subject_id, at)
+        cancelled_files: list[FileRef] = []
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                response = pb.PurgeSubjectResponse.FromString(saved)
+            else:
+                if options.is_dry_run:
+                    receipt = await _count_subject(tx, tenant_id, subject_id)
+                else:
+                    purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
+                    receipt = await self._purge_subject(purge, tx, tenant_id, subject_id, at)
+                    cancelled_files = purge.cancelled_files
+                response = pb.PurgeSubjectResponse(receipt=convert.receipt(receipt))
+                # The saved response must not keep the ids of the subject's sessions.
+                saved_response = pb.PurgeSubjectResponse()
+                saved_response.CopyFrom(response)
+                saved_response.receipt.ClearField("session_ids")
+                await self._idempotency.answer(tx, tenant_id, key, saved_response)
+        await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
+        # For a repeated request too, because the process of the first may have died before this step.
+        if not options.is_dry_run and not response.receipt.more:
+            await self._purge_access_log(tenant_id, subject_id)
+        return response
+
+    async def _purge_messages(
+        self, tenant_id: UUID, key: IdempotencyKey, names: Sequence[str], *, is_dry_run: bool, at: datetime
+    ) -> pb.PurgeMessagesResponse:
+        """Purge messages in one transaction. Raises _ArchivedMeanwhile."""
+        cancelled_files: list[FileRef] = []
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                response = pb.PurgeMessagesResponse.FromString(saved)
+            else:
+                rows = await _find_messages(tx, tenant_id, names)
+                sessions = {row["message_id"]: row["session_id"] for row in rows}
+                if is_dry_run:
+                    receipt = Receipt(message_ids=sorted(sessions), counts=Counter({"session.messages": len(sessions)}))
+                else:
+                    purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=len(sessions))
+                    await purge.purge_messages(sessions)
+                    if await tx.rows(
+                        _QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=sorted(sessions)
+                    ):
+                        raise _ArchivedMeanwhile
+                    await self._quotas.charge(tx, tenant_id, purge.charges)
+                    cancelled_files = purge.cancelled_files
+                    receipt = purge.receipt
+                response = pb.PurgeMessagesResponse(receipt=convert.receipt(receipt))
+                await self._idempotency.answer(tx, tenant_id, key, response)
+        await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
         return response
 
     async def _purge_subject(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.PurgeSubjectRequest, at: datetime
-    ) -> pb.PurgeSubjectResponse:
-        of_subject = {"tenant_id": tenant_id, "subject_id": request.subject_id}
-        voided: list[FileRef] = []
+        self, purge: _PurgeTransaction, tx: Transaction, tenant_id: UUID, subject_id: str, at: datetime
+    ) -> Receipt:
+        of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
+        await tombstones.renew_subject(tx, tenant_id, subject_id, at)
+        has_more = True
+        for _ in range(_MAX_SESSIONS):
+            session = await tx.row(_QUERIES["lock_session_of_subject"], **of_subject)
+            if session is None:
+                if await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1):
+                    # A concurrent call has purged the session that the lock waited for; there are others.
+                    continue
+                has_more = await self._purge_messages_of_subject(purge, tx, tenant_id, subject_id)
+                break
+            if not await purge.purge_session(session["session_id"], session["subject_id"]):
+                break
+        await self._quotas.charge(tx, tenant_id, purge.charges)
+        if not has_more:
+            await _insert_erasures(tx, tenant_id, [f"subject:{subject_id}"], at=at)
+        purge.receipt.has_more = has_more
+        return purge.receipt
 
-        async def work(tx: Transaction) -> pb.PurgeReceipt:
-            if request.dry_run:
-                return await _counted_of_subject(tx, tenant_id, request.subject_id)
-            await tombstones.put_subject(tx, tenant_id, request.subject_id, at)
-            erasure, more = (
-                _PurgeTransaction(tx, tenant_id, at, self._archives, limit=request.limit or _DEFAULT_LIMIT),
-                True,
-            )
-            for _ in range(_SESSIONS_AT_ONCE):
-                held = await tx.row(_QUERIES["hold_session_of_subject"], **of_subject)
-                if held is None:
-                    if await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1):
-                        # Another call held the first of them, and it is gone; there are others.
-                        continue
-                    room = erasure.left
-                    # Asked before and after: a session that is on its way to cold storage or back is in one of both.
-                    stored = await next_archived_of_subject(tx, tenant_id, request.subject_id, "")
-                    rows = await tx.rows(_QUERIES["messages_naming_subject"], **of_subject, after=None, limit=room + 1)
-                    await erasure.messages({row["message_id"]: row["session_id"] for row in rows[:room]})
-                    stored = stored or await next_archived_of_subject(tx, tenant_id, request.subject_id, "")
-                    more = len(rows) > room or stored is not None
-                    break
-                if not await erasure.session(held["session_id"], held["subject_id"]):
-                    break
-            await self._quotas.charge(tx, tenant_id, erasure.charges)
-            voided.extend(erasure.voided)
-            if not more:
-                await _note(tx, tenant_id, [f"subject:{request.subject_id}"], at=at)
-            return erasure.receipt(more=more)
-
-        if not request.dry_run:
-            async with self._database.tenant(tenant_id) as tx:
-                has_own = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1)
-            if not has_own:
-                await self._archives.bring_back_naming(tenant_id, request.subject_id, at)
-        response = await self._once(
-            tenant_id, once, work, lambda receipt: pb.PurgeSubjectResponse(receipt=receipt), keeps_names=False
+    @staticmethod
+    async def _purge_messages_of_subject(
+        purge: _PurgeTransaction, tx: Transaction, tenant_id: UUID, subject_id: str
+    ) -> bool:
+        """Purge messages about a subject in sessions of others; return whether there are more."""
+        limit = purge.remaining
+        # Before and after, because a session that a concurrent call moves is in cold storage at one of the two times.
+        archived = await next_archived_of_subject(tx, tenant_id, subject_id, "")
+        rows = await tx.rows(
+            _QUERIES["messages_naming_subject"],
+            tenant_id=tenant_id,
+            subject_id=subject_id,
+            after=None,
+            limit=limit + 1,
         )
-        await self._archives.clear(tenant_id, voided, at)
-        return response
+        await purge.purge_messages({row["message_id"]: row["session_id"] for row in rows[:limit]})
+        archived = archived or await next_archived_of_subject(tx, tenant_id, subject_id, "")
+        return len(rows) > limit or archived is not None
 
-    async def _clear_accesses(self, tenant_id: UUID, subject_id: str) -> None:
-        """Take a person out of the access log, a bounded number of accesses in each transaction."""
-        count = _CLEARED_AT_ONCE
-        while count == _CLEARED_AT_ONCE:
+    async def _purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:
+        """Clear a subject's rows of the access log, a batch in each transaction."""
+        count = _ACCESS_LOG_BATCH
+        while count == _ACCESS_LOG_BATCH:
             async with self._database.tenant(tenant_id) as tx:
                 count = await tx.execute(
-                    _QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
+                    _QUERIES["purge_access_log_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
                 )
 
-    async def _once(
-        self,
-        tenant_id: UUID,
-        once: IdempotencyKey,
-        work: Callable[[Transaction], Awaitable[pb.PurgeReceipt]],
-        respond: Callable[[pb.PurgeReceipt], Response],
-        *,
-        keeps_names: bool = True,
-    ) -> Response:
-        """Do a piece of work once; without `keeps_names` the answer that is kept for repetitions names no session."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
-            if first is not None:
-                response = respond(pb.PurgeReceipt())
-                response.ParseFromString(first)
-                return response
-            receipt = await work(tx)
-            response = respond(receipt)
-            if not keeps_names:
-                receipt.ClearField("session_ids")
-            await self._requests.answer(tx, tenant_id, once, response if keeps_names else respond(receipt))
-        return response
+
+class _ArchivedMeanwhile(Exception):
+    """A concurrent call has archived messages that are to be purged."""
 
 
-async def _note(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: datetime) -> None:
-    """Have the access log cleared of what is erased once more, when calls that are at work now are recorded.
+class _PurgeTransaction:
+    """The purges of one transaction, up to a limit of messages."""
 
-    The memory service does that; its query `clear_late_accesses` knows the forms of the names.
+    def __init__(
+        self, tx: Transaction, tenant_id: UUID, at: datetime, archives: ColdStorageStore, *, limit: int
+    ) -> None:
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._at = at
+        self._archives = archives
+        self.remaining = limit
+        self.receipt = Receipt()
+        # Pending files, which are deleted after the commit.
+        self.cancelled_files: list[FileRef] = []
+        # The change of the tenant's row counts, by kind.
+        self.charges: Counter[str] = Counter()
+
+    async def purge_session(self, session_id: str, subject_id: str | None) -> bool:
+        """Purge a session of a subject, which the transaction has locked; return False when messages remain."""
+        of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
+        self.charges["session_items"] -= await self._execute("session.items", "delete_items_of_session", **of_session)
+        await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
+        await self._execute("recall.documents", "delete_documents_of_session", **of_session)
+        self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
+        await self._clear_responses([session_id])
+        self.cancelled_files += await self._archives.cancel_pending_files(self._tx, self._tenant_id, [session_id])
+        rows = await self._tx.rows(_QUERIES["messages_to_purge"], **of_session, limit=self.remaining + 1)
+        ids = [row["message_id"] for row in rows[: self.remaining]]
+        await self._purge_rows(ids)
+        if len(rows) > len(ids) or not await self._purge_archive(session_id):
+            return False
+        self.charges["agent_states"] -= await self._execute(
+            "session.agent_states", "purge_states_of_session", **of_session
+        )
+        await self._execute("session.sessions", "purge_session", **of_session)
+        await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
+        await self._tx.execute(_QUERIES["purge_access_log_of_session"], **of_session, subject_id=subject_id)
+        names = [f"session:{session_id}"]
+        if subject_id is not None:
+            names.append(f"subject-session:{len(subject_id)}:{subject_id}:{session_id}")
+        await _insert_erasures(self._tx, self._tenant_id, names, at=self._at)
+        self.receipt.session_ids.append(session_id)
+        return True
+
+    async def purge_messages(self, sessions: Mapping[UUID, str]) -> None:
+        """Purge messages, given with their session ids, and the titles and summaries that were made of them."""
+        if not sessions:
+            return
+        ids, session_ids = sorted(sessions), sorted(set(sessions.values()))
+        of_sessions = {"tenant_id": self._tenant_id, "session_ids": session_ids}
+        await self._tx.rows(_QUERIES["lock_sessions"], **of_sessions)
+        await self._tx.execute(_QUERIES["purge_titles"], **of_sessions, message_ids=ids)
+        purged = await self._purge_rows(ids)
+        changed_session_ids = {row["session_id"] for row in purged}
+        self.cancelled_files += await self._archives.cancel_pending_files(
+            self._tx, self._tenant_id, changed_session_ids
+        )
+        await self._tx.execute(
+            _QUERIES["purge_message_order"],
+            tenant_id=self._tenant_id,
+            session_ids=[row["session_id"] for row in purged],
+            sequences=[row["sequence"] for row in purged],
+        )
+        active_counts = Counter(row["session_id"] for row in purged if row["is_active"])
+        counts = [active_counts[session_id] for session_id in session_ids]
+        await self._tx.execute(_QUERIES["decrement_message_counts"], **of_sessions, counts=counts)
+        await postings.subtract_counts(self._tx, self._tenant_id, ids)
+        await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
+        await self._clear_responses(session_ids)
+        self.charges["messages"] -= active_counts.total()
+
+    async def _purge_archive(self, session_id: str) -> bool:
+        """Purge archived messages of a session, and then its file; return False when messages remain."""
+        rows = await self._tx.rows(
+            _QUERIES["messages_of_archive"], tenant_id=self._tenant_id, session_id=session_id, limit=self.remaining + 1
+        )
+        ids = [row["message_id"] for row in rows[: self.remaining]]
+        await self._purge_rows(ids, table="session.stored_messages", query="purge_archived_messages")
+        if len(rows) > len(ids):
+            return False
+        await self._archives.unlink_file(self._tx, self._tenant_id, session_id)
+        return True
+
+    async def _purge_rows(
+        self, ids: Sequence[UUID], *, table: str = "session.messages", query: str = "purge_messages"
+    ) -> list[Record]:
+        """Purge messages and their external ids; return the ids, sequences and states of the purged rows."""
+        if not ids:
+            return []
+        of_messages = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
+        external_ids = await self._tx.rows(_QUERIES["purge_external_ids"], **of_messages)
+        names = [
+            *map(tombstones.of_message_id, ids),
+            *(tombstones.of_message(row["external_id"]) for row in external_ids),
+        ]
+        await tombstones.insert(self._tx, self._tenant_id, names, self._at)
+        purged = await self._tx.rows(_QUERIES[query], **of_messages)
+        self.receipt.add_count("session.message_external_ids", len(external_ids))
+        self.receipt.add_count(table, len(purged))
+        self.receipt.message_ids += [row["message_id"] for row in purged]
+        self.remaining -= len(ids)
+        return purged
+
+    async def _clear_responses(self, session_ids: Sequence[str]) -> None:
+        await self._execute(
+            "session.requests", "clear_responses", tenant_id=self._tenant_id, session_ids=list(session_ids)
+        )
+
+    async def _execute(self, table: str, query: str, **values: object) -> int:
+        """Execute a query and add its row count to the receipt."""
+        count = await self._tx.execute(_QUERIES[query], **values)
+        self.receipt.add_count(table, count)
+        return count
+
+
+async def _insert_erasures(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: datetime) -> None:
+    """Let the memory service clear the access log again, after the calls that are now in progress are logged.
+
+    The query `clear_late_accesses` of the memory service reads the forms of the names.
     """
     await tx.execute(
-        _QUERIES["note_erasures"],
+        _QUERIES["insert_erasures"],
         tenant_id=tenant_id,
         erasure_ids=[new_id(at) for _ in names],
         names=list(names),
@@ -221,155 +354,33 @@ async def _note(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: d
     )
 
 
-class _ArchivedMeanwhile(Exception):
-    """Messages that are to be purged went to cold storage."""
-
-
-class _PurgeTransaction:
-    """What one call removes, within its transaction and its limit of messages."""
-
-    def __init__(
-        self, tx: Transaction, tenant_id: UUID, at: datetime, archives: ColdStorageStore, *, limit: int
-    ) -> None:
-        self._archives = archives
-        self._tx = tx
-        self._tenant_id = tenant_id
-        self._at = at
-        self.left = limit
-        # Files that were being written, which go after the commit.
-        self.voided: list[FileRef] = []
-        # What the tenant has less of, by kind.
-        self.charges: Counter[str] = Counter()
-        self._counts: Counter[str] = Counter()
-        self._session_ids: list[str] = []
-        self._message_ids: list[UUID] = []
-
-    def receipt(self, *, more: bool = False) -> pb.PurgeReceipt:
-        """Say what went."""
-        return pb.PurgeReceipt(
-            session_ids=self._session_ids,
-            message_ids=map(str, self._message_ids),
-            counts={table: count for table, count in self._counts.items() if count},
-            more=more,
-        )
-
-    async def session(self, session_id: str, subject_id: str | None) -> bool:
-        """Remove a person's session, or one of no person, as far as the limit goes; say whether nothing is left of it.
-
-        The transaction has locked it.
-        """
-        of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
-        self.charges["session_items"] -= await self._count("session.items", "delete_items_of_session", **of_session)
-        await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
-        await self._count("recall.documents", "delete_documents_of_session", **of_session)
-        self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
-        await self._empty_answers([session_id])
-        self.voided += await self._archives.void(self._tx, self._tenant_id, [session_id])
-        rows = await self._tx.rows(_QUERIES["messages_to_erase"], **of_session, limit=self.left + 1)
-        ids = [row["message_id"] for row in rows[: self.left]]
-        await self._erase(ids)
-        if len(rows) > len(ids) or not await self._stored(session_id):
-            return False
-        self.charges["agent_states"] -= await self._count(
-            "session.agent_states", "erase_states_of_session", **of_session
-        )
-        await self._count("session.sessions", "erase_session", **of_session)
-        await tombstones.put(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
-        await self._tx.execute(_QUERIES["clear_accesses_of_session"], **of_session, subject_id=subject_id)
-        names = [f"session:{session_id}"]
-        if subject_id is not None:
-            names.append(f"subject-session:{len(subject_id)}:{subject_id}:{session_id}")
-        await _note(self._tx, self._tenant_id, names, at=self._at)
-        self._session_ids.append(session_id)
-        return True
-
-    async def _stored(self, session_id: str) -> bool:
-        """Forget what a session has in cold storage, as far as the limit goes; the file goes with the last of it."""
-        rows = await self._tx.rows(
-            _QUERIES["stored_of_session"], tenant_id=self._tenant_id, session_id=session_id, limit=self.left + 1
-        )
-        ids = [row["message_id"] for row in rows[: self.left]]
-        await self._erase(ids, table="session.stored_messages", name="erase_stored_messages")
-        if len(rows) > len(ids):
-            return False
-        await self._archives.unname(self._tx, self._tenant_id, session_id)
-        return True
-
-    async def messages(self, found: Mapping[UUID, str]) -> None:
-        """Remove messages, given with their sessions, which stay, and what was made of them there."""
-        if not found:
-            return
-        ids, session_ids = sorted(found), sorted(set(found.values()))
-        of_sessions = {"tenant_id": self._tenant_id, "session_ids": session_ids}
-        await self._tx.rows(_QUERIES["hold_sessions"], **of_sessions)
-        await self._tx.execute(_QUERIES["erase_titles"], **of_sessions, message_ids=ids)
-        gone = await self._erase(ids)
-        changed = {row["session_id"] for row in gone}
-        self.voided += await self._archives.void(self._tx, self._tenant_id, changed)
-        await self._tx.execute(
-            _QUERIES["erase_message_order"],
-            tenant_id=self._tenant_id,
-            session_ids=[row["session_id"] for row in gone],
-            sequences=[row["sequence"] for row in gone],
-        )
-        seen = Counter(row["session_id"] for row in gone if row["is_active"])
-        counts = [seen[session_id] for session_id in session_ids]
-        await self._tx.execute(_QUERIES["count_messages_out"], **of_sessions, counts=counts)
-        await postings.subtract_counts(self._tx, self._tenant_id, ids)
-        await self._count("recall.documents", "erase_documents", tenant_id=self._tenant_id, message_ids=ids)
-        await self._empty_answers(session_ids)
-        self.charges["messages"] -= seen.total()
-
-    async def _erase(
-        self, ids: Sequence[UUID], *, table: str = "session.messages", name: str = "erase_messages"
-    ) -> list[Record]:
-        """Remove messages and the ids that they have elsewhere; return what they were, without what they said."""
-        if not ids:
-            return []
-        of_messages = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
-        held = await self._tx.rows(_QUERIES["erase_external_ids"], **of_messages)
-        names = [*map(tombstones.of_message_id, ids), *(tombstones.of_message(row["external_id"]) for row in held)]
-        await tombstones.put(self._tx, self._tenant_id, names, self._at)
-        gone = await self._tx.rows(_QUERIES[name], **of_messages)
-        self._counts["session.message_external_ids"] += len(held)
-        self._counts[table] += len(gone)
-        self._message_ids += [row["message_id"] for row in gone]
-        self.left -= len(ids)
-        return gone
-
-    async def _empty_answers(self, session_ids: Sequence[str]) -> None:
-        await self._count("session.requests", "empty_answers", tenant_id=self._tenant_id, session_ids=list(session_ids))
-
-    async def _count(self, table: str, name: str, **values: object) -> int:
-        removed = await self._tx.execute(_QUERIES[name], **values)
-        self._counts[table] += removed
-        return removed
-
-
-async def _named(tx: Transaction, tenant_id: UUID, names: Sequence[str]) -> list[Record]:
-    """Find messages by their ids or external ids, in cold storage too."""
+async def _find_messages(tx: Transaction, tenant_id: UUID, names: Sequence[str]) -> list[Record]:
+    """Find messages by ids or external ids, archived ones too."""
     ids = {id_ for id_ in map(parse_id, names) if id_ is not None}
-    held = await tx.rows(_QUERIES["messages_of_external_ids"], tenant_id=tenant_id, external_ids=list(names))
-    ids |= {row["message_id"] for row in held}
-    return await tx.rows(_QUERIES["named_messages"], tenant_id=tenant_id, message_ids=sorted(ids))
+    rows = await tx.rows(_QUERIES["messages_of_external_ids"], tenant_id=tenant_id, external_ids=list(names))
+    ids |= {row["message_id"] for row in rows}
+    return await tx.rows(_QUERIES["find_messages"], tenant_id=tenant_id, message_ids=sorted(ids))
 
 
-async def _counted(tx: Transaction, tenant_id: UUID, session_ids: list[str], **more: int) -> pb.PurgeReceipt:
-    row = await tx.row(_QUERIES["count_of_sessions"], tenant_id=tenant_id, session_ids=session_ids, most=_MOST_COUNTED)
+async def _count_rows(tx: Transaction, tenant_id: UUID, session_ids: list[str], *, other_messages: int = 0) -> Receipt:
+    """Count the rows of sessions for a dry run; `other_messages` are added to the count of messages."""
+    row = await tx.row(
+        _QUERIES["count_rows_of_sessions"], tenant_id=tenant_id, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
+    )
     counts = Counter({"session.sessions": len(session_ids)})
     if row is not None:
-        counts["session.messages"] = row["messages"] + more.get("messages", 0)
-        counts["session.stored_messages"] = row["stored"]
+        counts["session.messages"] = row["messages"] + other_messages
+        counts["session.stored_messages"] = row["archived_messages"]
         counts["session.agent_states"] = row["states"]
         counts["session.items"] = row["items"]
-    return pb.PurgeReceipt(counts={table: count for table, count in counts.items() if count})
+    return Receipt(counts=+counts)
 
 
-async def _counted_of_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> pb.PurgeReceipt:
+async def _count_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> Receipt:
     of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
-    rows = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=_MOST_SESSIONS)
+    rows = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=_MAX_COUNTED_SESSIONS)
     session_ids = [row["session_id"] for row in rows]
-    elsewhere = await tx.value(
-        _QUERIES["count_naming_subject"], **of_subject, session_ids=session_ids, most=_MOST_COUNTED
+    other_messages = await tx.value(
+        _QUERIES["count_messages_naming_subject"], **of_subject, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
     )
-    return await _counted(tx, tenant_id, session_ids, messages=elsewhere)
+    return await _count_rows(tx, tenant_id, session_ids, other_messages=other_messages)

@@ -1,1 +1,1 @@
-"""Export of all that concerns one person."""
+"""Export of all rows of one subject."""

@@ -1,6 +1,7 @@
-"""Where an export of one person goes on: session by session with all that is in it, then what is said elsewhere.
+"""The position of an export of one subject.
 
-What is said elsewhere and lies in cold storage comes last.
+An export reads session by session with all rows of each, then messages about the subject in sessions of others, and
+archived ones of those last.
 """
 
 from __future__ import annotations
@@ -10,27 +11,28 @@ from typing import TYPE_CHECKING, Literal, Self, cast, get_args
 
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import parse_id
+from skein_session.page_tokens import MAX_SEQUENCE, parse_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+# "elsewhere" and "stored": messages and archived messages in sessions of others. Page tokens contain the stages.
 Stage = Literal["sessions", "messages", "states", "items", "elsewhere", "stored"]
-_MAX_SEQUENCE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPosition:
-    """What was exported last: of a session its messages, states and items, or messages in sessions of others."""
+    """The last exported row, and the stage that it belongs to."""
 
     stage: Stage = "sessions"
     session_id: str = ""
-    # A sequence number, an agent, a key or a message's id; empty at the stage's start.
+    # A sequence number, an agent id, an item key or a message id; empty at the start of the stage.
     after: str = ""
 
     @classmethod
     def of(cls, token: Sequence[str] | None) -> Self:
-        """Read the place that a page token names."""
+        """Read the position in a page token. Raises PageTokenInvalid."""
         if token is None:
             return cls()
         try:
@@ -41,35 +43,29 @@ class ExportPosition:
             raise PageTokenInvalid
         return cls(cast("Stage", stage), session_id, after)
 
-    def token(self) -> list[str]:
-        """Return what the page token must say."""
+    def to_page_token(self) -> list[str]:
+        """Return the parts of the page token."""
         return [self.stage, self.session_id, self.after]
 
-    def through(self, session_id: str) -> Self:
-        """Return the place behind all that a session has in cold storage."""
-        return type(self)("stored", session_id, str(_MAX_SEQUENCE))
+    def after_archive(self, session_id: str) -> Self:
+        """Return the position after all archived messages of a session."""
+        return type(self)("stored", session_id, str(MAX_SEQUENCE))
 
     @property
-    def is_through(self) -> bool:
-        """Whether nothing is left of the session that is named."""
-        return self.sequence == _MAX_SEQUENCE
+    def is_archive_done(self) -> bool:
+        """Whether all archived messages of the session are exported."""
+        return self.sequence == MAX_SEQUENCE
 
     @property
     def sequence(self) -> int:
-        """The sequence number after which messages go on."""
-        try:
-            sequence = int(self.after or "0")
-        except ValueError:
-            raise PageTokenInvalid from None
-        if not 0 <= sequence <= _MAX_SEQUENCE:
-            raise PageTokenInvalid
-        return sequence
+        """The sequence number of the last message; 0 at the start."""
+        return parse_sequence(self.after or "0")
 
     @property
     def message_id(self) -> UUID | None:
-        """The message after which others go on; None at the start."""
+        """The id of the last message; None at the start."""
         if not self.after:
             return None
-        if (found := parse_id(self.after)) is None:
+        if (message_id := parse_id(self.after)) is None:
             raise PageTokenInvalid
-        return found
+        return message_id

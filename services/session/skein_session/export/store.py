@@ -1,4 +1,4 @@
-"""Reading everything of one person, deleted or not: what a purge of the person would remove."""
+"""Exports of a subject from the database: all rows that a purge would remove, deleted or not."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import EPOCH
-from skein_kit.message_rows import message as wired
-from skein_kit.rpc.pagination import PAGE_BYTES, read_token, resolve_page_size, write_token
+from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_session.agent_states.convert import agent_state
 from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.export.model import ExportPosition
-from skein_session.sessions import convert as wire
+from skein_session.items.convert import session_item
+from skein_session.sessions.convert import session
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -22,212 +24,230 @@ if TYPE_CHECKING:
     from skein_session.export.model import Stage
 
 _QUERIES = Queries.of("skein_session")
-# What is read at once, so that a page of the longest messages is never held whole.
-_PORTION = 64
-# Messages that are looked at in search of those in sessions of others, for one page.
-_WINDOW = 1000
+# Rows of one read, so that a page of the longest messages is never in memory at once.
+_READ_BATCH = 64
+# Messages that one page scans for those in sessions of others.
+_SCAN_WINDOW = 1000
 
+# The position after a row, and its record; None for a row that is skipped.
 Step = tuple[ExportPosition, pb.SubjectRecord | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _ExportBatch:
-    """The next records, each with the place after it, and where the next portion begins."""
+    """The next steps, and the position after them; None at the end."""
 
     steps: list[Step]
-    following: ExportPosition | None
-    # The session whose file has what comes next, after the records.
-    stored_in: str = ""
+    next_position: ExportPosition | None
+    # The session whose file has the next rows; empty when the tables have them.
+    archived_session_id: str = ""
 
 
 class ExportStore:
-    """Exports, page by page."""
+    """Reads pages of exports."""
 
     def __init__(self, database: Database, archives: ColdStorageStore) -> None:
         self._database = database
         self._archives = archives
 
-    async def page(self, tenant_id: UUID, request: pb.ExportSubjectRequest) -> pb.ExportSubjectResponse:
-        """Read a page of a person's records. Raises ArchiveDamaged."""
-        page = _PageBuilder(request, ExportPosition.of(read_token(request.page_token, tenant_id, request)))
-        while page.goes_on:
-            stored_in = await self._from_tables(tenant_id, page)
-            if stored_in and page.goes_on:
-                # Outside of a transaction: a file is read.
-                page.take(await self._from_file(tenant_id, request.subject_id, page, stored_in))
-        if page.place is not None:
-            page.response.next_page_token = write_token(page.place.token(), tenant_id, request)
-        return page.response
+    async def read_page(
+        self, tenant_id: UUID, subject_id: str, position: ExportPosition, *, page_size: int
+    ) -> tuple[list[pb.SubjectRecord], ExportPosition | None]:
+        """Read a page of a subject's records, and the position after it; None at the end. Raises ArchiveDamaged."""
+        page = _PageBuilder(subject_id, position, page_size)
+        while page.has_more:
+            session_id = await self._read_tables(tenant_id, page)
+            if session_id and page.has_more:
+                # Outside of a transaction, because reading a file takes long.
+                page.add(await self._read_file(tenant_id, page, session_id))
+        return page.records, page.position
 
-    async def _from_tables(self, tenant_id: UUID, page: _PageBuilder) -> str:
-        """Add what the tables have to a page, until it is full, or what comes next lies in a session's file."""
+    async def _read_tables(self, tenant_id: UUID, page: _PageBuilder) -> str:
+        """Add rows of the tables until the page is full; return the session whose file has the next rows, or ""."""
         async with self._database.tenant(tenant_id) as tx:
-            while page.goes_on and page.place is not None:
-                portion = await _portion(tx, tenant_id, page.subject_id, page.place, page.room)
-                page.take(portion)
-                if portion.stored_in:
-                    return portion.stored_in
+            while page.has_more and page.position is not None:
+                batch = await _read_batch(tx, tenant_id, page.subject_id, page.position, page.remaining)
+                page.add(batch)
+                if batch.archived_session_id:
+                    return batch.archived_session_id
         return ""
 
-    async def _from_file(self, tenant_id: UUID, subject_id: str, page: _PageBuilder, session_id: str) -> _ExportBatch:
-        """Read messages of a session in cold storage, from the page's place on."""
-        place = page.place or ExportPosition()
-        is_own = place.stage == "messages"
+    async def _read_file(self, tenant_id: UUID, page: _PageBuilder, session_id: str) -> _ExportBatch:
+        """Read archived messages of a session after the page's position."""
+        position = page.position or ExportPosition()
+        is_own = position.stage == "messages"
         stage: Stage = "messages" if is_own else "stored"
-        after = place.sequence
-        stored = await self._archives.read(tenant_id, session_id)
-        if stored is None:
-            # It was brought back meanwhile.
-            return _ExportBatch([], place if is_own else ExportPosition("elsewhere"))
+        after = position.sequence
+        archived = await self._archives.read(tenant_id, session_id)
+        if archived is None:
+            # A concurrent call has unarchived the session.
+            return _ExportBatch([], position if is_own else ExportPosition("elsewhere"))
         rows = [
             row
-            for row in stored.rows.messages
-            if row["sequence"] > after and (is_own or row["subject_id"] == subject_id)
+            for row in archived.rows.messages
+            if row["sequence"] > after and (is_own or row["subject_id"] == page.subject_id)
         ]
         steps: list[Step] = [
             (
                 ExportPosition(stage, session_id, str(row["sequence"])),
-                pb.SubjectRecord(message=wired(row), deleted=not (row["is_active"] and stored.is_active)),
+                pb.SubjectRecord(
+                    message=message_rows.message(row), deleted=not (row["is_active"] and archived.is_active)
+                ),
             )
-            for row in await self._archives.records(tenant_id, rows[: page.room])
+            for row in await self._archives.to_records(tenant_id, rows[: page.remaining])
         ]
-        if len(rows) > page.room:
+        if len(rows) > page.remaining:
             return _ExportBatch(steps, steps[-1][0])
-        return _ExportBatch(steps, ExportPosition("states", session_id) if is_own else place.through(session_id))
+        return _ExportBatch(
+            steps, ExportPosition("states", session_id) if is_own else position.after_archive(session_id)
+        )
 
 
 class _PageBuilder:
-    """A page that is being filled: what is on it, and the place after that."""
+    """The records of a page, and the position after them."""
 
-    def __init__(self, request: pb.ExportSubjectRequest, place: ExportPosition) -> None:
-        self.response = pb.ExportSubjectResponse()
-        self.subject_id = request.subject_id
-        self.place: ExportPosition | None = place
-        self._size = resolve_page_size(request.page_size)
-        self._taken = self._looked = 0
+    def __init__(self, subject_id: str, position: ExportPosition, page_size: int) -> None:
+        self.subject_id = subject_id
+        self.position: ExportPosition | None = position
+        self.records: list[pb.SubjectRecord] = []
+        self._page_size = page_size
+        self._byte_count = self._scanned_count = 0
         self._is_full = False
 
     @property
-    def goes_on(self) -> bool:
-        """There is more, and room for it."""
-        return self.place is not None and not self._is_full and self.room > 0 and self._looked < _WINDOW
+    def has_more(self) -> bool:
+        """Whether there are more rows, and space for them."""
+        return (
+            self.position is not None
+            and not self._is_full
+            and self.remaining > 0
+            and self._scanned_count < _SCAN_WINDOW
+        )
 
     @property
-    def room(self) -> int:
-        """How many records are read next."""
-        return min(_PORTION, self._size - len(self.response.records))
+    def remaining(self) -> int:
+        """The number of records to read next."""
+        return min(_READ_BATCH, self._page_size - len(self.records))
 
-    def take(self, portion: _ExportBatch) -> None:
-        """Add records as far as there is room."""
-        for place, record in portion.steps:
+    def add(self, batch: _ExportBatch) -> None:
+        """Add records up to PAGE_BYTES."""
+        for position, record in batch.steps:
             if record is not None:
-                self._taken += record.ByteSize()
-                if self.response.records and self._taken > PAGE_BYTES:
+                self._byte_count += record.ByteSize()
+                if self.records and self._byte_count > PAGE_BYTES:
                     self._is_full = True
                     return
-                self.response.records.append(record)
-            self.place = place
-        self._looked += max(1, len(portion.steps))
-        self.place = portion.following
+                self.records.append(record)
+            self.position = position
+        self._scanned_count += max(1, len(batch.steps))
+        self.position = batch.next_position
 
 
-async def _portion(
-    tx: Transaction, tenant_id: UUID, subject_id: str, place: ExportPosition, count: int
+async def _read_batch(
+    tx: Transaction, tenant_id: UUID, subject_id: str, position: ExportPosition, count: int
 ) -> _ExportBatch:
-    """Read the next records from a place on."""
-    if place.stage == "sessions":
+    """Read the next rows of the tables after a position."""
+    if position.stage == "sessions":
         row = await tx.row(
-            _QUERIES["export_session"], tenant_id=tenant_id, subject_id=subject_id, after=place.session_id
+            _QUERIES["export_session"], tenant_id=tenant_id, subject_id=subject_id, after=position.session_id
         )
         if row is None:
             return _ExportBatch([], ExportPosition("elsewhere"))
-        record = pb.SubjectRecord(session=wire.session(row), deleted=not row["is_active"])
-        inside = ExportPosition("messages", row["session_id"])
-        return _ExportBatch([(inside, record)], inside)
-    if place.stage == "messages":
-        return await _messages(tx, tenant_id, place, count)
-    if place.stage in ("elsewhere", "stored"):
-        others = _elsewhere if place.stage == "elsewhere" else _stored
-        return await others(tx, tenant_id, subject_id, place, count)
-    steps = await _inside(tx, tenant_id, place, count)
+        record = pb.SubjectRecord(session=session(row), deleted=not row["is_active"])
+        next_position = ExportPosition("messages", row["session_id"])
+        return _ExportBatch([(next_position, record)], next_position)
+    if position.stage == "messages":
+        return await _read_messages(tx, tenant_id, position, count)
+    if position.stage in ("elsewhere", "stored"):
+        read_others = _read_elsewhere if position.stage == "elsewhere" else _find_archive_elsewhere
+        return await read_others(tx, tenant_id, subject_id, position, count)
+    steps = await _read_states_or_items(tx, tenant_id, position, count)
     if len(steps) == count:
         return _ExportBatch(steps, steps[-1][0])
-    return _ExportBatch(steps, ExportPosition("items" if place.stage == "states" else "sessions", place.session_id))
+    return _ExportBatch(
+        steps, ExportPosition("items" if position.stage == "states" else "sessions", position.session_id)
+    )
 
 
-async def _messages(tx: Transaction, tenant_id: UUID, place: ExportPosition, count: int) -> _ExportBatch:
-    """Read messages of a session, or say that its file has them."""
-    of_session = {"tenant_id": tenant_id, "session_id": place.session_id}
-    before = await tx.row(_QUERIES["get_stored_session"], **of_session)
-    rows = await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=place.sequence)
+async def _read_messages(tx: Transaction, tenant_id: UUID, position: ExportPosition, count: int) -> _ExportBatch:
+    """Read messages of a session, or find that its file has them."""
+    of_session = {"tenant_id": tenant_id, "session_id": position.session_id}
+    archived_before = await tx.row(_QUERIES["get_archived_session"], **of_session)
+    rows = await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=position.sequence)
     steps: list[Step] = [
         (
-            ExportPosition("messages", place.session_id, str(row["sequence"])),
-            pb.SubjectRecord(message=wired(row), deleted=not row["is_active"]),
+            ExportPosition("messages", position.session_id, str(row["sequence"])),
+            pb.SubjectRecord(message=message_rows.message(row), deleted=not row["is_active"]),
         )
         for row in rows
     ]
-    following = steps[-1][0] if steps else place
+    next_position = steps[-1][0] if steps else position
     if len(steps) == count:
-        return _ExportBatch(steps, following)
-    if await tx.row(_QUERIES["get_stored_session"], **of_session) is not None:
-        return _ExportBatch(steps, following, stored_in=place.session_id)
-    # They may have come back between the first question and the second: once more.
-    return _ExportBatch(steps, ExportPosition("states", place.session_id) if before is None else following)
+        return _ExportBatch(steps, next_position)
+    if await tx.row(_QUERIES["get_archived_session"], **of_session) is not None:
+        return _ExportBatch(steps, next_position, archived_session_id=position.session_id)
+    # The session was unarchived between the first read and the last: read its messages again.
+    if archived_before is not None:
+        return _ExportBatch(steps, next_position)
+    return _ExportBatch(steps, ExportPosition("states", position.session_id))
 
 
-async def _inside(tx: Transaction, tenant_id: UUID, place: ExportPosition, count: int) -> list[Step]:
-    """Read what else a session has, of the kind that the place names."""
-    of_session = {"tenant_id": tenant_id, "session_id": place.session_id, "limit": count}
-    # At the beginning of time nothing has expired yet.
-    if place.stage == "states":
+async def _read_states_or_items(tx: Transaction, tenant_id: UUID, position: ExportPosition, count: int) -> list[Step]:
+    """Read agent states or items of a session, by the stage of the position."""
+    of_session = {"tenant_id": tenant_id, "session_id": position.session_id, "limit": count}
+    # EPOCH, because at that time no row has expired.
+    if position.stage == "states":
         rows = await tx.rows(
             _QUERIES["list_states_of_session"],
             **of_session,
-            after_agent=place.after,
+            after_agent=position.after,
             agent_id=None,
             at=EPOCH,
             show_deleted=True,
         )
         return [
-            (ExportPosition("states", place.session_id, row["agent_id"]), pb.SubjectRecord(state=wire.state(row)))
+            (ExportPosition("states", position.session_id, row["agent_id"]), pb.SubjectRecord(state=agent_state(row)))
             for row in rows
         ]
-    rows = await tx.rows(_QUERIES["list_items"], **of_session, after=place.after, prefix=None, at=EPOCH)
+    rows = await tx.rows(_QUERIES["list_items"], **of_session, after=position.after, prefix=None, at=EPOCH)
     return [
-        (ExportPosition("items", place.session_id, row["key"]), pb.SubjectRecord(item=wire.item(row))) for row in rows
+        (ExportPosition("items", position.session_id, row["key"]), pb.SubjectRecord(item=session_item(row)))
+        for row in rows
     ]
 
 
-async def _elsewhere(
-    tx: Transaction, tenant_id: UUID, subject_id: str, place: ExportPosition, count: int
+async def _read_elsewhere(
+    tx: Transaction, tenant_id: UUID, subject_id: str, position: ExportPosition, count: int
 ) -> _ExportBatch:
-    """Read messages that name the person in sessions of others; a step without a record is one in the person's own."""
-    found = await tx.rows(
+    """Read messages about the subject in sessions of others; messages in its own sessions are skipped."""
+    scanned = await tx.rows(
         _QUERIES["messages_naming_subject"],
         tenant_id=tenant_id,
         subject_id=subject_id,
-        after=place.message_id,
+        after=position.message_id,
         limit=count,
     )
-    others = [row["message_id"] for row in found if not row["is_own"]]
+    others = [row["message_id"] for row in scanned if not row["is_own"]]
     rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
-    records = {row["message_id"]: pb.SubjectRecord(message=wired(row), deleted=not row["is_active"]) for row in rows}
+    records = {
+        row["message_id"]: pb.SubjectRecord(message=message_rows.message(row), deleted=not row["is_active"])
+        for row in rows
+    }
     steps: list[Step] = [
-        (ExportPosition("elsewhere", "", str(row["message_id"])), records.get(row["message_id"])) for row in found
+        (ExportPosition("elsewhere", "", str(row["message_id"])), records.get(row["message_id"])) for row in scanned
     ]
-    return _ExportBatch(steps, steps[-1][0] if len(found) == count else ExportPosition("stored"))
+    return _ExportBatch(steps, steps[-1][0] if len(scanned) == count else ExportPosition("stored"))
 
 
-async def _stored(
-    tx: Transaction, tenant_id: UUID, subject_id: str, place: ExportPosition, _count: int
+async def _find_archive_elsewhere(
+    tx: Transaction, tenant_id: UUID, subject_id: str, position: ExportPosition, _count: int
 ) -> _ExportBatch:
-    """Find the file that has the next messages that name the person in sessions of others."""
-    if place.session_id and not place.is_through:
-        return _ExportBatch([], place, stored_in=place.session_id)
-    row = await next_archived_of_subject(tx, tenant_id, subject_id, place.session_id)
+    """Find the file with the next archived messages about the subject in sessions of others."""
+    if position.session_id and not position.is_archive_done:
+        return _ExportBatch([], position, archived_session_id=position.session_id)
+    row = await next_archived_of_subject(tx, tenant_id, subject_id, position.session_id)
     if row is None:
         return _ExportBatch([], None)
     if row["is_own"]:
-        return _ExportBatch([], place.through(row["session_id"]))
-    return _ExportBatch([], ExportPosition("stored", row["session_id"]), stored_in=row["session_id"])
+        return _ExportBatch([], position.after_archive(row["session_id"]))
+    return _ExportBatch([], ExportPosition("stored", row["session_id"]), archived_session_id=row["session_id"])

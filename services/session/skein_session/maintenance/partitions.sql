@@ -1,3 +1,3 @@
 -- ensure_month --
--- Make the partition of a month, for all tenants; true when it was missing.
+-- Create the partition of a month; true when it was missing.
 SELECT session.ensure_month(:month);

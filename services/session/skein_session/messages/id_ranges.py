@@ -1,4 +1,4 @@
-"""Walking back through the months: the newest few first, so that most questions never plan the others. Pure."""
+"""Ranges of message ids, newest first, so that most reads plan only the partitions of the newest months. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SPANS = (timedelta(days=31), timedelta(days=366))
 
 
 def id_ranges(lowest: UUID | None, below: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
-    """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that cover all from `lowest` to `below`.
+    """Yield ranges (inclusive, exclusive) of ids from `below` down to `lowest`; None is no bound.
 
-    None is no bound; no message lies further ahead of `at` than MAX_AHEAD.
+    No message lies further ahead of `at` than MAX_CLOCK_SKEW.
     """
     bottom = NO_ID if lowest is None else lowest
     end = min_id_at(at + 2 * MAX_CLOCK_SKEW)

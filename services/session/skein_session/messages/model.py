@@ -1,10 +1,10 @@
-"""Messages on their way into a session, and the rules they obey. No gRPC, no SQL, no clock."""
+"""Messages and the rules they obey. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 from uuid import UUID
@@ -15,7 +15,6 @@ from skein_kit.errors import (
     ContentTooLong,
     DuplicateInBatch,
     FieldInvalid,
-    PageTokenInvalid,
     RpcError,
     TextNotStorable,
 )
@@ -24,106 +23,112 @@ from skein_kit.json_values import fields as json_fields
 from skein_kit.rpc.row_times import read_past_time
 from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
 from skein_kit.search_text.postings import Document
-from skein_session.sessions import convert as wire
-from skein_session.sessions.model import MAX_CLOCK_SKEW, title_of
+from skein_session.messages.convert import message_row
+from skein_session.sessions.model import MAX_CLOCK_SKEW, default_title
 
-# What bigint holds; sequence numbers in page tokens are read against it.
-_MAX_SEQUENCE = 2**63 - 1
 _JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageBatch:
-    """Messages to append, complete but for their sequence numbers, which only the session can give."""
+    """Messages to append, complete except for the sequence numbers, which the session assigns."""
 
     session_id: str
     create_session: bool
-    at: datetime
-    # Of a session that is opened for the batch: now, or when the oldest message of an import was made.
+    append_time: datetime
+    # The create_time of a session that is created for the batch: now, or the oldest time of an import.
     create_time: datetime
-    # When the session counts as updated: now, or when the newest message of an import was.
+    # The update_time of the session: now, or the newest time of an import.
     update_time: datetime
-    by: str
-    # The agent that the caller acts as; a session opened for the batch is with it.
+    created_by: str
+    # The agent of the caller, and of a session that is created for the batch.
     agent_id: str | None
-    # As they will be answered.
+    # The messages of the response.
     messages: tuple[pb.Message, ...]
-    # As they will be stored, in the same order.
+    # Their rows in session.messages, in the same order.
     rows: tuple[dict[str, object], ...]
-    # Places of the messages that name no agent, or no subject, of their own.
+    # Indexes of messages without an agent, or a subject, of their own.
     without_agent: frozenset[int]
     without_subject: frozenset[int]
-    # The months that they fall in.
+    # The months of their create_times.
     months: frozenset[datetime]
-    # The title of a session that has none.
+    # The default title of the session.
     title: str | None
 
     @classmethod
     def of(
-        cls, request: pb.AppendMessagesRequest, *, at: datetime, by: str, max_content: int, agent_id: str = ""
+        cls, request: pb.AppendMessagesRequest, *, at: datetime, principal: str, max_content: int, agent_id: str = ""
     ) -> Self:
-        """Check the messages and give them ids at the time `at`; `agent_id` is the agent that the caller acts as.
+        """Validate the messages and give them ids at the time `at`; `agent_id` is the caller's agent.
 
-        Refusals name the place of the message at fault in the metadata "index".
+        Errors have the index of the invalid message in their metadata "index".
         """
         times: list[datetime] = []
-        stored: list[dict[str, str | None]] = []
+        json_columns: list[dict[str, str | None]] = []
         external_ids: set[str] = set()
         for index, message in enumerate(request.messages):
             with _error_index(index):
-                times.append(_checked(message, at, max_content))
-                stored.append({field: json_text(message, field) for field in _JSON_FIELDS})
+                times.append(_check(message, at, max_content))
+                json_columns.append({field: json_text(message, field) for field in _JSON_FIELDS})
                 if message.external_id in external_ids:
                     raise DuplicateInBatch(violations=[("external_id", "comes twice in the batch")])
                 if message.external_id:
                     external_ids.add(message.external_id)
-        changes = [_changed(message, time, at, request) for message, time in zip(request.messages, times, strict=True)]
+        update_times = [
+            _update_time(message, time, at, request) for message, time in zip(request.messages, times, strict=True)
+        ]
         ids = _ids(times)
         messages = tuple(
-            _complete(message, request.session_id, id_, created, changed, by, texts)
-            for message, id_, created, changed, texts in zip(request.messages, ids, times, changes, stored, strict=True)
+            _to_stored_message(message, request.session_id, id_, create_time, update_time, principal, columns)
+            for message, id_, create_time, update_time, columns in zip(
+                request.messages, ids, times, update_times, json_columns, strict=True
+            )
         )
         return cls(
             session_id=request.session_id,
             create_session=request.create_session,
-            at=at,
+            append_time=at,
             create_time=min(times) if request.keep_times else at,
-            update_time=max(changes) if request.keep_times else at,
-            by=by,
+            update_time=max(update_times) if request.keep_times else at,
+            created_by=principal,
             agent_id=agent_id or None,
             messages=messages,
             rows=tuple(
-                wire.row(message, id_, created) | {"update_time": None if changed == created else changed} | json
-                for message, id_, created, changed, json in zip(messages, ids, times, changes, stored, strict=True)
+                message_row(message, id_, create_time)
+                | {"update_time": None if update_time == create_time else update_time}
+                | columns
+                for message, id_, create_time, update_time, columns in zip(
+                    messages, ids, times, update_times, json_columns, strict=True
+                )
             ),
-            without_agent=frozenset(place for place, message in enumerate(messages) if not message.agent_id),
-            without_subject=frozenset(place for place, message in enumerate(messages) if not message.subject_id),
-            months=frozenset(month_start(created) for created in times),
-            title=title_of(request.messages),
+            without_agent=frozenset(index for index, message in enumerate(messages) if not message.agent_id),
+            without_subject=frozenset(index for index, message in enumerate(messages) if not message.subject_id),
+            months=frozenset(month_start(time) for time in times),
+            title=default_title(request.messages),
         )
 
     @property
     def documents(self) -> list[Document]:
-        """Return what search will know of the messages."""
-        return [document for message in self.messages if (document := document_of(message)) is not None]
+        """The search documents of the messages that have text."""
+        return [document for message in self.messages if (document := to_document(message)) is not None]
 
     @property
-    def inherits(self) -> bool:
-        """Say whether a message takes its agent or its subject from the session."""
+    def needs_participants(self) -> bool:
+        """Whether a message takes its agent or its subject from the session."""
         return bool(self.without_agent or self.without_subject)
 
     def inherit(self, agent_id: str | None, subject_id: str | None) -> None:
-        """Give the session's agent and subject to the messages that name none; the caller's agent where both lack."""
-        for field, value, places in (
+        """Set the session's agent and subject on messages without; the default agent is the caller's."""
+        for field, value, indexes in (
             ("agent_id", agent_id or self.agent_id, self.without_agent),
             ("subject_id", subject_id, self.without_subject),
         ):
-            for place in places:
-                setattr(self.messages[place], field, value or "")
-                self.rows[place][field] = value or None
+            for index in indexes:
+                setattr(self.messages[index], field, value or "")
+                self.rows[index][field] = value or None
 
-    def number(self, last_sequence: int) -> None:
-        """Give the messages the sequence numbers that end with `last_sequence`."""
+    def assign_sequences(self, last_sequence: int) -> None:
+        """Set consecutive sequence numbers; the last message gets `last_sequence`."""
         first = last_sequence - len(self.messages) + 1
         for sequence, (message, row) in enumerate(zip(self.messages, self.rows, strict=True), first):
             message.sequence = sequence
@@ -131,7 +136,7 @@ class MessageBatch:
 
     @property
     def external_ids(self) -> list[dict[str, object]]:
-        """Return the external ids given, each with the message that it names."""
+        """Rows of session.message_external_ids."""
         return [
             {"external_id": row["external_id"], "message_id": row["message_id"]}
             for row in self.rows
@@ -144,11 +149,11 @@ UPDATABLE = frozenset({"content", "name", *_JSON_FIELDS})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageChange:
-    """An update of a message: the values of `fields`, and nothing else, take effect. Lists and metadata are JSON."""
+    """An update of a message; only the values of `fields` take effect. Lists and metadata are JSON text."""
 
-    # Its id or external id.
-    name_of: str
-    # 0: whatever is current.
+    # The id or external id.
+    message_name: str
+    # 0 for any revision.
     revision: int
     fields: frozenset[str]
     content: str
@@ -160,7 +165,7 @@ class MessageChange:
 
     @classmethod
     def of(cls, request: pb.UpdateMessageRequest, *, max_content: int) -> Self:
-        """Read an update; whether something is left to say only the message itself can tell."""
+        """Read an update. The store checks that the message keeps content. Raises FieldInvalid and ContentTooLong."""
         message = request.message
         if not (message.message_id or message.external_id):
             raise FieldInvalid(violations=[("message.message_id", "names the message to update")])
@@ -168,7 +173,7 @@ class MessageChange:
         if "content" in fields:
             _check_content(message.content, max_content)
         return cls(
-            name_of=message.message_id or message.external_id,
+            message_name=message.message_id or message.external_id,
             revision=message.revision,
             fields=fields,
             content=message.content,
@@ -178,48 +183,44 @@ class MessageChange:
 
 
 def require_content(message: pb.Message) -> None:
-    """Raise ContentEmpty for a message that says nothing in any of the ways that there are."""
+    """Raise ContentEmpty for a message without text, parts, tool calls and tool returns."""
     if not (
         message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
     ):
         raise ContentEmpty
 
 
-def document_of(message: pb.Message) -> Document | None:
-    """Return what search knows of a message as it is answered; None of one without text."""
+def to_document(message: pb.Message) -> Document | None:
+    """Return the search document of a message; None without text."""
     if not message.content.strip():
         return None
-    return replace(_document(message, UUID(message.message_id)), revision=message.revision)
+    return Document(
+        item_id=UUID(message.message_id),
+        kind="message",
+        text=message.content,
+        agent_id=message.agent_id or None,
+        subject_id=message.subject_id or None,
+        session_id=message.session_id,
+        revision=message.revision,
+    )
 
 
-def sequence_of(place: Sequence[str] | None) -> int | None:
-    """Read the sequence number that a page token names; None for the first page."""
-    if place is None:
-        return None
-    try:
-        (text,) = place
-        sequence = int(text)
-    except ValueError:
-        raise PageTokenInvalid from None
-    if not 0 <= sequence <= _MAX_SEQUENCE:
-        raise PageTokenInvalid
-    return sequence
-
-
-def _checked(message: pb.Message, at: datetime, max_content: int) -> datetime:
+def _check(message: pb.Message, at: datetime, max_content: int) -> datetime:
     if message.role == pb.MESSAGE_ROLE_UNSPECIFIED:
         raise FieldInvalid(violations=[("role", "says who speaks: user, assistant, system or tool")])
     require_content(message)
     _check_content(message.content, max_content)
-    created = read_time(message, "create_time") or at
-    if created > at + MAX_CLOCK_SKEW:
+    create_time = read_time(message, "create_time") or at
+    if create_time > at + MAX_CLOCK_SKEW:
         raise FieldInvalid(violations=[("create_time", "lies in the future")])
-    return created
+    return create_time
 
 
-def _changed(message: pb.Message, created: datetime, at: datetime, request: pb.AppendMessagesRequest) -> datetime:
-    """Return when a message was last changed: what an import that keeps times says, else when it was made."""
-    return (read_past_time(message, "update_time", at) if request.keep_times else None) or created
+def _update_time(
+    message: pb.Message, create_time: datetime, at: datetime, request: pb.AppendMessagesRequest
+) -> datetime:
+    """Return the update_time of an import that keeps times, else the create_time."""
+    return (read_past_time(message, "update_time", at) if request.keep_times else None) or create_time
 
 
 def _check_content(content: str, max_content: int) -> None:
@@ -230,55 +231,44 @@ def _check_content(content: str, max_content: int) -> None:
 
 
 def _ids(times: Sequence[datetime]) -> list[UUID]:
-    """Return an id for each time; of those that share a millisecond the later place has the higher id."""
-    places: dict[UUID, list[int]] = {}
-    for place, created in enumerate(times):
-        places.setdefault(min_id_at(created), []).append(place)
+    """Return an id for each time; within a millisecond ids ascend in the order of `times`."""
+    indexes: dict[UUID, list[int]] = {}
+    for index, time in enumerate(times):
+        indexes.setdefault(min_id_at(time), []).append(index)
     ids: dict[int, UUID] = {}
-    for group in places.values():
+    for group in indexes.values():
         ids.update(zip(group, new_ids(times[group[0]], len(group)), strict=True))
-    return [ids[place] for place in range(len(times))]
+    return [ids[index] for index in range(len(times))]
 
 
-def _complete(
-    given: pb.Message,
+def _to_stored_message(
+    draft: pb.Message,
     session_id: str,
     message_id: UUID,
-    created: datetime,
-    changed: datetime,
-    by: str,
-    texts: Mapping[str, str | None],
+    create_time: datetime,
+    update_time: datetime,
+    principal: str,
+    json_columns: Mapping[str, str | None],
 ) -> pb.Message:
     message = pb.Message()
-    message.CopyFrom(given)
+    message.CopyFrom(draft)
     message.message_id = str(message_id)
     message.session_id = session_id
-    message.create_time.FromDatetime(created)
-    message.created_by = by
+    message.create_time.FromDatetime(create_time)
+    message.created_by = principal
     message.revision = 1
-    message.update_time.FromDatetime(changed)
-    message.updated_by = by
-    for field, text in texts.items():
+    message.update_time.FromDatetime(update_time)
+    message.updated_by = principal
+    for field, text in json_columns.items():
         if text is not None:
             json_fields.write(message, field, text)
     return message
-
-
-def _document(message: pb.Message, message_id: UUID) -> Document:
-    return Document(
-        item_id=message_id,
-        kind="message",
-        text=message.content,
-        agent_id=message.agent_id or None,
-        subject_id=message.subject_id or None,
-        session_id=message.session_id,
-    )
 
 
 @contextmanager
 def _error_index(index: int) -> Iterator[None]:
     try:
         yield
-    except RpcError as refusal:
-        violations = [(f"messages[{index}].{field}", what) for field, what in refusal.violations]
-        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None
+    except RpcError as error:
+        violations = [(f"messages[{index}].{field}", text) for field, text in error.violations]
+        raise type(error)(violations=violations, index=index, **error.facts) from None

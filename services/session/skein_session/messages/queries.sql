@@ -1,21 +1,21 @@
 -- advance_session --
--- Take the next sequence numbers of a session that takes messages, and hold its row until the transaction ends: that
--- puts concurrent appends in order, without gaps. No row comes back when the session is gone or closed.
+-- Assign the next sequence numbers of a session and lock its row, which orders concurrent appends without gaps. No row
+-- comes back when the session is missing, closed or idle.
 UPDATE session.sessions
 SET last_sequence = last_sequence + :count::bigint,
     message_count = message_count + :count::bigint,
-    -- The messages of the batch have the session's agent and subject when they are stored.
+    -- The messages of the batch are inserted with the session's agent and subject.
     inherited_sequence = CASE WHEN inherited_sequence = last_sequence
         THEN last_sequence + :count::bigint ELSE inherited_sequence END,
     title = coalesce(title, :title),
     update_time = greatest(update_time, :update_time),
     active_time = greatest(active_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
-    AND (:idle_before::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_before)
+    AND (:idle_cutoff::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_cutoff)
 RETURNING last_sequence, agent_id, subject_id;
 
 -- insert_messages --
--- Store messages.
+-- Insert messages.
 INSERT INTO session.messages
     (tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
      tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
@@ -26,17 +26,17 @@ VALUES
      :metadata, :create_time, :update_time, :created_by);
 
 -- insert_message_order --
--- Give messages their places in a session.
+-- Insert the positions of messages in their session.
 INSERT INTO session.message_order (tenant_id, session_id, sequence, message_id)
 VALUES (:tenant_id, :session_id, :sequence, :message_id);
 
 -- insert_message_external_ids --
--- Give messages the ids that their callers know them by.
+-- Insert the external ids of messages.
 INSERT INTO session.message_external_ids (tenant_id, external_id, message_id)
 VALUES (:tenant_id, :external_id, :message_id);
 
--- taken_external_id --
--- Find one external id, of those given, that a message holds.
+-- find_taken_external_id --
+-- Find one of some external ids that a message has.
 SELECT external_id
 FROM session.message_external_ids
 WHERE tenant_id = :tenant_id AND external_id = ANY (:external_ids::text[])
@@ -44,28 +44,22 @@ ORDER BY external_id
 LIMIT 1;
 
 -- message_id_of_external_id --
--- Find the message that holds an external id.
+-- Find the message of an external id.
 SELECT message_id
 FROM session.message_external_ids
 WHERE tenant_id = :tenant_id AND external_id = :external_id;
 
 -- read_messages --
--- Read messages by their ids, in no order, without the deleted ones. The array lets the planner leave out all other
--- months: with many years of months that is fifty times faster than a join.
+-- Read messages by ids, in no order, without deleted ones. With the array the planner skips the partitions of other
+-- months: with many years fifty times faster than a join.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
 
--- count_messages --
--- Count those of some messages that are there still.
-SELECT count(*)
-FROM session.messages
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active;
-
 -- order_after --
--- Read places of a session from after a sequence number on.
+-- Read positions of a session after a sequence number.
 SELECT sequence, message_id
 FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :sequence
@@ -73,7 +67,7 @@ ORDER BY sequence
 LIMIT :limit;
 
 -- order_before --
--- Read places of a session from before a sequence number back.
+-- Read positions of a session before a sequence number, in descending order.
 SELECT sequence, message_id
 FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence < :sequence
@@ -81,41 +75,40 @@ ORDER BY sequence DESC
 LIMIT :limit;
 
 -- delete_message --
--- Take one message away; no row comes back when it is gone already.
+-- Delete a message; no row comes back when it is deleted already.
 UPDATE session.messages
 SET is_active = false
 WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
 RETURNING sequence;
 
 -- delete_message_order --
--- Forget the place of a deleted message, so that lists need not step over it; the message keeps its sequence number.
+-- Delete the position of a deleted message, so that lists do not scan it; the message keeps its sequence number.
 DELETE FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence = :sequence;
 
--- count_message_out --
--- Count a session's messages without one that is being deleted, and hold its row, as every change of its messages does.
--- A call that waited for the row of another that deleted the last message counts nothing: it finds no message after this.
+-- decrement_message_count --
+-- Subtract one deleted message from a session's count and lock the session. A call that waited for a concurrent
+-- deletion of the same message finds no message afterwards and rolls back.
 UPDATE session.sessions
 SET message_count = greatest(message_count - 1, 0)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING message_count;
 
 -- touch_session --
--- Say that a session's messages change, and hold its row, as every change of its messages does.
+-- Set a session's update_time and lock its row before a change of its messages.
 UPDATE session.sessions
 SET update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING session_id;
 
 -- retitle_session --
--- Give a session another title in place of the one that it took from a message.
+-- Replace a title that was taken from a message.
 UPDATE session.sessions
 SET title = :title, revision = revision + 1
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND title = :before;
 
 -- update_message --
--- Change the fields named; no row comes back when the message is gone or has another revision than the one given (0 is
--- any).
+-- Change the listed fields; no row comes back when the message is deleted or has another revision (0 is any).
 UPDATE session.messages
 SET content = CASE WHEN 'content' = ANY (:fields::text[]) THEN :content ELSE content END,
     name = CASE WHEN 'name' = ANY (:fields::text[]) THEN :name ELSE name END,
@@ -131,20 +124,3 @@ WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
 RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by;
-
--- messages_of_agent --
--- Look at up to a window of an agent's messages in a range of ids, newest first; `passes` says which are asked for.
--- A message that is about no person passes no subject_id.
-SELECT message_id, (is_active AND (:subject_id::text IS NULL OR subject_id IS NOT DISTINCT FROM :subject_id)) AS passes
-FROM session.messages
-WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND message_id >= :from_id AND message_id < :before_id
-ORDER BY message_id DESC
-LIMIT :window;
-
--- messages_of_subject --
--- Look at up to a window of a person's messages in a range of ids, newest first; `passes` says which are there still.
-SELECT message_id, is_active AS passes
-FROM session.messages
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND message_id >= :from_id AND message_id < :before_id
-ORDER BY message_id DESC
-LIMIT :window;

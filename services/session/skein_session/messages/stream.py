@@ -1,7 +1,7 @@
-"""Following sessions as they are spoken in: one look at the database for all who follow sessions of the same tenant.
+"""Streams of new messages: one poll of the database for all streams of a tenant.
 
-A look reads how far the sessions are, which is a number each; whoever is behind reads the messages by itself, as fast
-as its caller takes them.
+A poll reads the last sequence number of each session. A stream that is behind reads the messages itself, at the pace
+of its caller.
 """
 
 from __future__ import annotations
@@ -22,142 +22,145 @@ if TYPE_CHECKING:
 
     from skein_session.messages.stream_store import StreamPosition, StreamStore
 
-FIRST_PAUSE_SECONDS = 0.05
-# A look that takes longer is given up.
-_LOOK_SECONDS = 10.0
-# Looks that failed in a row after which those who follow are told so.
-_FAILURES = 10
+MIN_POLL_SECONDS = 0.05
+_POLL_TIMEOUT_SECONDS = 10.0
+# Failed polls in a row after which the streams fail.
+_MAX_FAILURES = 10
 
 log = logs.get("session")
 
 
 class StreamSubscriber:
-    """Somebody who follows a session, and what is known of it."""
+    """One stream, and the latest position of its session."""
 
-    def __init__(self, session_id: str, standing: StreamPosition) -> None:
-        """Begin with what is known."""
+    def __init__(self, session_id: str, position: StreamPosition) -> None:
         self.session_id = session_id
-        self.standing: StreamPosition | None = standing
-        self.why: RpcError | None = None
-        self._news = asyncio.Event()
+        # None once the session is deleted.
+        self.position: StreamPosition | None = position
+        self.error: RpcError | None = None
+        self._updated = asyncio.Event()
 
-    def learn(self, standing: StreamPosition | None) -> bool:
-        """Take what a look has found, None for a session that is gone; say whether it is news."""
-        if standing == self.standing:
+    def update(self, position: StreamPosition | None) -> bool:
+        """Store the position of a poll, None for a deleted session; return whether it changed."""
+        if position == self.position:
             return False
-        self.standing = standing
-        self._news.set()
+        self.position = position
+        self._updated.set()
         return True
 
-    def end(self, why: RpcError) -> None:
-        """Let the follower know that nothing more comes."""
-        self.why = why
-        self._news.set()
+    def fail(self, error: RpcError) -> None:
+        """Let the stream raise an error."""
+        self.error = error
+        self._updated.set()
 
-    async def news(self, seconds: float) -> bool:
-        """Wait for news; say whether there were any within the time."""
+    async def wait_for_update(self, seconds: float) -> bool:
+        """Wait for an update or an error; return False after `seconds` without."""
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._updated.wait()
         except TimeoutError:
             return False
-        self._news.clear()
+        self._updated.clear()
         return True
 
 
 class StreamHub:
-    """Those of a process who follow sessions."""
+    """The streams of a process, with one polling task per tenant."""
 
-    def __init__(self, store: StreamStore, *, heartbeat_seconds: float, longest_pause_seconds: float) -> None:
-        """Look after each pause, which grows up to the longest while nobody speaks."""
+    def __init__(self, store: StreamStore, *, heartbeat_seconds: float, max_poll_seconds: float) -> None:
+        """Poll at intervals that double up to `max_poll_seconds` while no session changes."""
         self._store = store
-        self._heartbeat = heartbeat_seconds
-        self._longest_pause = longest_pause_seconds
-        self._followers: dict[UUID, set[StreamSubscriber]] = {}
-        self._looking: set[asyncio.Task[None]] = set()
+        self._heartbeat_seconds = heartbeat_seconds
+        self._max_poll_seconds = max_poll_seconds
+        self._subscribers: dict[UUID, set[StreamSubscriber]] = {}
+        self._polls: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[StreamHub]:
-        """Look while the block runs."""
+        """Cancel the polling tasks at the end of the block."""
         try:
             yield self
         finally:
-            looking = [*self._looking]
-            for task in looking:
+            polls = [*self._polls]
+            for task in polls:
                 task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            await asyncio.gather(*polls, return_exceptions=True)
 
-    async def follow(
+    async def stream(
         self, tenant_id: UUID, session_id: str, after: int | None
     ) -> AsyncGenerator[pb.StreamMessagesResponse]:
-        """Yield the messages of a session after a sequence number, and no message at once and while there is none.
+        """Yield the messages of a session after a sequence number; `after` None begins with new messages.
 
-        Each comes with the sequence number to resume from. `after` None begins now. It ends when the session has
-        ended and all of it was sent. Raises SessionNotFound and SessionArchived.
+        A response without a message comes first and as heartbeat. Each response has the sequence number to resume
+        from. The stream ends when the session has ended and all messages are sent. Raises SessionNotFound and
+        SessionArchived.
         """
-        standing = (await self._store.read(tenant_id, [session_id])).get(session_id)
-        if standing is None:
+        position = (await self._store.read_positions(tenant_id, [session_id])).get(session_id)
+        if position is None:
             raise SessionNotFound(session_id=session_id)
-        if standing.is_stored:
+        if position.is_archived:
             raise SessionArchived(session_id=session_id)
-        sequence = standing.last_sequence if after is None else after
-        follower = self._join(tenant_id, StreamSubscriber(session_id, standing))
+        sequence = position.last_sequence if after is None else after
+        subscriber = self._subscribe(tenant_id, StreamSubscriber(session_id, position))
         try:
             yield pb.StreamMessagesResponse(sequence=sequence)
             while True:
-                # What is known before the messages are read: a session that has ended by then gets no others.
-                standing = follower.standing
-                if standing is None:
+                # Before the messages are read, because a session that has ended by then gets no others.
+                position = subscriber.position
+                if position is None:
                     raise SessionNotFound(session_id=session_id)
-                while sequence < standing.last_sequence:
-                    messages, read = await self._store.messages(tenant_id, session_id, sequence)
+                while sequence < position.last_sequence:
+                    messages, read_sequence = await self._store.read_messages(tenant_id, session_id, sequence)
                     for message in messages:
                         yield pb.StreamMessagesResponse(message=message, sequence=message.sequence)
-                    # Nothing there means that the rest was deleted.
-                    sequence = read if read > sequence else standing.last_sequence
-                if standing.is_over:
+                    # Without progress the remaining messages are deleted.
+                    sequence = read_sequence if read_sequence > sequence else position.last_sequence
+                if position.is_ended:
                     yield pb.StreamMessagesResponse(sequence=sequence, is_over=True)
                     return
-                while not await follower.news(self._heartbeat):
+                while not await subscriber.wait_for_update(self._heartbeat_seconds):
                     yield pb.StreamMessagesResponse(sequence=sequence)
-                if follower.why is not None:
-                    raise follower.why
+                if subscriber.error is not None:
+                    raise subscriber.error
         finally:
-            self._followers.get(tenant_id, set()).discard(follower)
+            self._subscribers.get(tenant_id, set()).discard(subscriber)
 
-    def _join(self, tenant_id: UUID, follower: StreamSubscriber) -> StreamSubscriber:
-        followers = self._followers.get(tenant_id)
-        if followers is None:
-            followers = self._followers[tenant_id] = set()
-            # It looks for all who come, so it is not the work of the call that came first.
-            task = asyncio.create_task(self._look(tenant_id, followers), context=contextvars.Context())
-            self._looking.add(task)
-            task.add_done_callback(self._looking.discard)
-        followers.add(follower)
-        return follower
+    def _subscribe(self, tenant_id: UUID, subscriber: StreamSubscriber) -> StreamSubscriber:
+        subscribers = self._subscribers.get(tenant_id)
+        if subscribers is None:
+            subscribers = self._subscribers[tenant_id] = set()
+            # An empty context, because the task outlives the call that starts it.
+            task = asyncio.create_task(self._poll(tenant_id, subscribers), context=contextvars.Context())
+            self._polls.add(task)
+            task.add_done_callback(self._polls.discard)
+        subscribers.add(subscriber)
+        return subscriber
 
-    async def _look(self, tenant_id: UUID, followers: set[StreamSubscriber]) -> None:
-        pause, failures = FIRST_PAUSE_SECONDS, 0
+    async def _poll(self, tenant_id: UUID, subscribers: set[StreamSubscriber]) -> None:
+        interval, failures = MIN_POLL_SECONDS, 0
         while True:
-            await asyncio.sleep(pause)
-            if not followers:
-                del self._followers[tenant_id]
+            await asyncio.sleep(interval)
+            if not subscribers:
+                del self._subscribers[tenant_id]
                 return
-            pause = min(2 * pause, self._longest_pause)
-            asked = {follower.session_id for follower in followers}
+            interval = min(2 * interval, self._max_poll_seconds)
+            session_ids = {subscriber.session_id for subscriber in subscribers}
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    found = await self._store.read(tenant_id, asked)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find out more.
+                async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
+                    positions = await self._store.read_positions(tenant_id, session_ids)
+            except Exception as error:  # noqa: BLE001 - the next poll may succeed after any error.
                 failures += 1
                 log.warning("follow_failed", error=type(error).__name__, failures=failures)
-                if failures >= _FAILURES:
-                    for follower in followers:
-                        follower.end(error if isinstance(error, RpcError) else DatabaseUnavailable())
+                if failures >= _MAX_FAILURES:
+                    for subscriber in subscribers:
+                        subscriber.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
-            news = [
-                follower.learn(found.get(follower.session_id)) for follower in followers if follower.session_id in asked
+            updates = [
+                subscriber.update(positions.get(subscriber.session_id))
+                for subscriber in subscribers
+                # Streams that began during the poll wait for the next one.
+                if subscriber.session_id in session_ids
             ]
-            if any(news):
-                pause = FIRST_PAUSE_SECONDS
+            if any(updates):
+                interval = MIN_POLL_SECONDS

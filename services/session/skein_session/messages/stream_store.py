@@ -1,4 +1,4 @@
-"""How far sessions are, and what was said in one since: what those who follow a session read."""
+"""Positions of sessions and their next messages, for streams."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
 
 _QUERIES = Queries.of("skein_session")
-_OVER = frozenset({"ended", "archived"})
-# Messages read at once.
-_PORTION = 32
+# States that take no more messages.
+_CLOSED_STATES = frozenset({"ended", "archived"})
+# Messages of one read.
+_READ_BATCH = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamPosition:
-    """How far a session is."""
+    """The end of a session's messages."""
 
     last_sequence: int
-    # It takes no more messages.
-    is_over: bool
-    # Its messages lie in cold storage.
-    is_stored: bool = False
+    # The session takes no more messages.
+    is_ended: bool
+    # The messages lie in cold storage.
+    is_archived: bool = False
 
 
 class StreamStore:
-    """Reads how far sessions are."""
+    """Reads positions and messages of sessions."""
 
     def __init__(self, database: Database) -> None:
-        """Read with the service's role."""
         self._database = database
 
-    async def read(self, tenant_id: UUID, session_ids: Collection[str]) -> Mapping[str, StreamPosition]:
-        """Return how far each of these sessions is; those that are not there are left out."""
+    async def read_positions(self, tenant_id: UUID, session_ids: Collection[str]) -> Mapping[str, StreamPosition]:
+        """Return the positions of sessions by id, without those that are missing."""
         async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(_QUERIES["read_standings"], tenant_id=tenant_id, session_ids=list(session_ids))
+            rows = await tx.rows(_QUERIES["read_stream_positions"], tenant_id=tenant_id, session_ids=list(session_ids))
         return {
             row["session_id"]: StreamPosition(
                 last_sequence=row["last_sequence"],
-                is_over=row["state"] in _OVER,
-                is_stored=row["store_time"] is not None,
+                is_ended=row["state"] in _CLOSED_STATES,
+                is_archived=row["store_time"] is not None,
             )
             for row in rows
         }
 
-    async def messages(self, tenant_id: UUID, session_id: str, after: int) -> tuple[Sequence[pb.Message], int]:
-        """Read the next messages of a session, and the sequence number up to which they were read.
+    async def read_messages(self, tenant_id: UUID, session_id: str, after: int) -> tuple[Sequence[pb.Message], int]:
+        """Read the next messages of a session, and the sequence number of the last position read.
 
-        It is `after` itself when there are none, be it that all which came later was deleted. Raises SessionStored.
+        The number is `after` when no position follows, as when all later messages are deleted. Raises SessionArchived.
         """
         async with self._database.tenant(tenant_id) as tx:
-            order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_PORTION)
-            found: list[pb.Message] = []
-            taken = 0
+            order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_READ_BATCH)
+            messages: list[pb.Message] = []
+            byte_count = 0
             async for message in read_in_order(
                 tx, tenant_id, [row["message_id"] for row in order], session_id=session_id
             ):
-                taken += message.ByteSize()
-                if found and taken > PAGE_BYTES:
-                    # Whoever follows may take their time with these; the others are read then.
-                    return found, found[-1].sequence
-                found.append(message)
-        return found, order[-1]["sequence"] if order else after
+                byte_count += message.ByteSize()
+                if messages and byte_count > PAGE_BYTES:
+                    # A slow caller may hold these for long; the next read returns the others.
+                    return messages, messages[-1].sequence
+                messages.append(message)
+        return messages, order[-1]["sequence"] if order else after

@@ -1,1 +1,1 @@
-"""Search of messages: by words, by meaning, and by literal text."""
+"""Search of messages: by terms, by meaning, and by literal text."""

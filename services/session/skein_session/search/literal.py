@@ -1,31 +1,33 @@
-"""Searching for text as it is written: what can be known of it from the words inside. Pure."""
+"""Rules of literal search. Pure."""
 
 from __future__ import annotations
 
 from skein_kit.search_text.postings import MAX_TERM_CHARACTERS
 
-# Messages whose contents one search reads at most; it says when there were more.
-WINDOW = 5000
-# Of those, so many at once.
-SLICE = 250
+# The most messages that one search reads.
+MAX_SCANNED_MESSAGES = 5000
+# Messages of one query.
+SCAN_BATCH = 250
 
 
 def required_words(literal: str) -> str:
-    """Return the words that a text holding this literal must hold as whole words, or "" when none is certain.
+    """Return the words that every text with this literal contains as whole words, or "" when none is certain.
 
-    The first and the last may be parts of longer words there, as may everything that is not set apart by spaces. Signs
-    join words, and angle brackets hide them, in ways that depend on what is around them: such words promise nothing.
+    The first and the last word may be parts of longer words in the text. Words with signs are left out, and literals
+    with angle brackets, because the text around them decides how the parser splits them.
     """
     if "<" in literal or ">" in literal:
         return ""
-    starts, ends = literal[:1].isspace(), literal[-1:].isspace()
+    is_first_whole, is_last_whole = literal[:1].isspace(), literal[-1:].isspace()
     words = literal.split()
-    inside = words[0 if starts else 1 : len(words) if ends else -1]
-    certain = (word for word in inside if word.isalpha() and word.isascii() and len(word) <= MAX_TERM_CHARACTERS)
-    return " ".join(certain)
+    inner_words = words[0 if is_first_whole else 1 : len(words) if is_last_whole else -1]
+    certain_words = (
+        word for word in inner_words if word.isalpha() and word.isascii() and len(word) <= MAX_TERM_CHARACTERS
+    )
+    return " ".join(certain_words)
 
 
 def like_pattern(literal: str) -> str:
-    """Return the pattern of LIKE that finds the literal anywhere, whatever signs it holds."""
+    """Return the LIKE pattern of texts that contain the literal; its wildcards are escaped."""
     escaped = literal.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

@@ -1,11 +1,12 @@
 -- search_messages --
--- Rank messages by BM25 (k1 = 1.2, b = 0.75): any of the query's terms counts. How rare a term is, and how long a message
--- usually is, are the tenant's figures whatever the filters are. Each term's list is read as one run of the key.
-SELECT found.item_id,
+-- Rank messages by BM25 (k1 = 1.2, b = 0.75); each matches any term of the query. Document counts and lengths are those
+-- of the whole tenant, whatever the filters. The postings of a term are one range of the primary key.
+SELECT match.item_id,
     sum(
-        ln(1 + (greatest(corpus.documents, found.holders) - found.holders + 0.5) / (found.holders + 0.5))
-        * found.frequency * 2.2
-        / (found.frequency + 1.2 * (0.25 + 0.75 * found.length / corpus.average_length))
+        ln(1 + (greatest(corpus.documents, match.term_documents) - match.term_documents + 0.5)
+            / (match.term_documents + 0.5))
+        * match.frequency * 2.2
+        / (match.frequency + 1.2 * (0.25 + 0.75 * match.length / corpus.average_length))
     ) AS score
 FROM (
     SELECT greatest(sum(part.documents), 1)::double precision AS documents,
@@ -13,34 +14,34 @@ FROM (
     FROM (
         SELECT documents, length FROM recall.corpora WHERE tenant_id = :tenant_id AND kind = 'message'
         UNION ALL
-        -- Not counted yet.
+        -- Documents that no job has counted yet.
         SELECT count(*), coalesce(sum(length), 0) FROM recall.documents
         WHERE tenant_id = :tenant_id AND kind = 'message' AND NOT counted
         UNION ALL
         SELECT -documents, -length FROM recall.departures WHERE tenant_id = :tenant_id AND kind = 'message'
     ) AS part
 ) AS corpus,
-unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS asked,
+unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS query_term,
 LATERAL (
-    SELECT item_id, frequency, length, (count(*) OVER ())::double precision AS holders
+    SELECT item_id, frequency, length, (count(*) OVER ())::double precision AS term_documents
     FROM recall.postings
-    WHERE tenant_id = :tenant_id AND term = asked.lexeme AND kind = 'message'
-) AS found
-WHERE (:lowest::uuid IS NULL OR found.item_id >= :lowest)
-    AND (:below::uuid IS NULL OR found.item_id < :below)
+    WHERE tenant_id = :tenant_id AND term = query_term.lexeme AND kind = 'message'
+) AS match
+WHERE (:lowest::uuid IS NULL OR match.item_id >= :lowest)
+    AND (:below::uuid IS NULL OR match.item_id < :below)
     AND (:session_id::text IS NULL OR EXISTS (
         SELECT FROM recall.documents AS document
-        WHERE document.tenant_id = :tenant_id AND document.item_id = found.item_id
+        WHERE document.tenant_id = :tenant_id AND document.item_id = match.item_id
             AND document.session_id = :session_id))
-GROUP BY found.item_id
-ORDER BY score DESC, found.item_id DESC
+GROUP BY match.item_id
+ORDER BY score DESC, match.item_id DESC
 LIMIT :limit;
 
 -- neighbours --
--- Read the places around others: up to so many before and after each, in order. `place` is the hit's place in the
--- arrays, from 1.
-SELECT hit.place, near.sequence, near.message_id
-FROM unnest(:session_ids::text[], :sequences::bigint[]) WITH ORDINALITY AS hit (session_id, sequence, place),
+-- Read the positions around hits, up to `context_size` before and after each, in order. `hit_number` is the hit's
+-- position in the arrays, from 1.
+SELECT hit.hit_number, neighbour.sequence, neighbour.message_id
+FROM unnest(:session_ids::text[], :sequences::bigint[]) WITH ORDINALITY AS hit (session_id, sequence, hit_number),
 LATERAL (
     (SELECT sequence, message_id
      FROM session.message_order
@@ -53,27 +54,27 @@ LATERAL (
      WHERE tenant_id = :tenant_id AND session_id = hit.session_id AND sequence > hit.sequence
      ORDER BY sequence
      LIMIT :context_size)
-) AS near
-ORDER BY hit.place, near.sequence;
+) AS neighbour
+ORDER BY hit.hit_number, neighbour.sequence;
 
 -- rarest_term --
--- Find the one of the terms of some words that the fewest messages hold, counting no further than a limit. No row comes
--- back when the words have no terms.
-SELECT asked.lexeme AS term, held.holders
-FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS asked,
+-- Find the term of some words that the fewest messages have, counted up to a limit. No row comes back when the words
+-- have no terms.
+SELECT query_term.lexeme AS term, counted_term.message_count
+FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS query_term,
 LATERAL (
-    SELECT count(*) AS holders
+    SELECT count(*) AS message_count
     FROM (
         SELECT FROM recall.postings
-        WHERE tenant_id = :tenant_id AND term = asked.lexeme AND kind = 'message'
+        WHERE tenant_id = :tenant_id AND term = query_term.lexeme AND kind = 'message'
         LIMIT :count
     ) AS counted
-) AS held
-ORDER BY held.holders, asked.lexeme
+) AS counted_term
+ORDER BY counted_term.message_count, query_term.lexeme
 LIMIT 1;
 
--- holders_of_term --
--- Read messages that hold a term, newest first, of a range of ids.
+-- messages_with_term --
+-- Find messages that have a term, within a range of ids, newest first.
 SELECT item_id
 FROM recall.postings
 WHERE tenant_id = :tenant_id AND term = :term AND kind = 'message'
@@ -82,7 +83,7 @@ ORDER BY item_id DESC
 LIMIT :count;
 
 -- newest_messages --
--- Read the ids of messages, deleted ones too, newest first, of a range of ids.
+-- Find messages, deleted ones too, within a range of ids, newest first.
 SELECT message_id
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id >= :from_id AND message_id < :before_id
@@ -90,7 +91,7 @@ ORDER BY message_id DESC
 LIMIT :count;
 
 -- newest_of_session --
--- Read the ids of a session's messages, newest first, of a range of ids.
+-- Find messages of a session within a range of ids, newest first.
 SELECT message_id
 FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND message_id >= :from_id AND message_id < :before_id
@@ -98,7 +99,7 @@ ORDER BY message_id DESC
 LIMIT :count;
 
 -- messages_containing --
--- Find those of some messages that contain a pattern of LIKE, in any case, newest first.
+-- Find messages that match a LIKE pattern in any case, newest first.
 SELECT message_id
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]) AND is_active AND content ILIKE :pattern

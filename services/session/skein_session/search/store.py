@@ -1,4 +1,4 @@
-"""Searching messages in the database, and showing what was found with its neighbours."""
+"""Searches of messages in the database, and their hits with the neighbouring messages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from skein_kit.database.transactions import group_rows
 from skein_kit.ids import id_time, min_id_at
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_kit.rpc.well_known_types import read_time
-from skein_session.errors import SessionArchived, SessionNotFound
 from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
 from skein_session.messages.store import read_in_order
-from skein_session.search import literal
+from skein_session.search.literal import MAX_SCANNED_MESSAGES, SCAN_BATCH, like_pattern, required_words
+from skein_session.sessions.rows import require_unarchived_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,172 +25,195 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
 
 _QUERIES = Queries.of("skein_session")
-DEFAULT_LIMIT = 10
-# Hits that are read with their neighbours at once.
-_SLICE = 10
-# Ids carry milliseconds.
+# Hits whose neighbours are read at once.
+_HIT_BATCH = 10
+# The resolution of times in ids.
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchQuery:
+    """A search of messages; an empty session_id searches all sessions."""
+
+    text: str
+    session_id: str
+    start_time: datetime | None
+    end_time: datetime | None
+    limit: int
+    # Messages before and after each hit.
+    context_size: int
+
+    @property
+    def lowest_id(self) -> UUID | None:
+        """The inclusive lower bound of ids; None is no bound."""
+        return None if self.start_time is None else min_id_at(self.start_time)
+
+    @property
+    def before_id(self) -> UUID | None:
+        """The exclusive upper bound of ids; None is no bound."""
+        return None if self.end_time is None else min_id_at(self.end_time)
 
 
 @dataclass(frozen=True, slots=True)
 class _ScanIds:
-    """Ids of messages to look into, newest first, and whether there were more than a search looks into."""
+    """Ids of messages to scan, newest first, and whether older ones are left out."""
 
     ids: list[UUID]
     is_cut: bool
 
 
 class SearchStore:
-    """What was said: found by its words or as it was written."""
+    """Searches messages by terms and by literal text."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def _language(self, tx: Transaction, tenant_id: UUID) -> str:
-        """Return what the words of the tenant's messages are stemmed by."""
-        return (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
-
-    async def by_words(self, tenant_id: UUID, request: pb.SearchMessagesRequest) -> pb.SearchMessagesResponse:
-        """Find messages by any of the words, best first."""
-        lowest, below = range_of(request)
+    async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> pb.SearchMessagesResponse:
+        """Find messages by any term of the query, best first. Raises SessionNotFound and SessionArchived."""
         async with self._database.tenant(tenant_id) as tx:
-            await self._must_exist(tx, tenant_id, request.session_id)
+            await self._require_session(tx, tenant_id, query.session_id)
             rows = await tx.rows(
                 _QUERIES["search_messages"],
                 tenant_id=tenant_id,
-                words=request.query,
+                words=query.text,
                 language=await self._language(tx, tenant_id),
-                lowest=lowest,
-                below=below,
-                session_id=request.session_id or None,
-                limit=request.limit or DEFAULT_LIMIT,
+                lowest=query.lowest_id,
+                below=query.before_id,
+                session_id=query.session_id or None,
+                limit=query.limit,
             )
             scores = {row["item_id"]: row["score"] for row in rows}
-            return await self._shown(tx, tenant_id, request, scores)
+            return await self._build_response(tx, tenant_id, query, scores)
 
-    async def by_literal(
-        self, tenant_id: UUID, request: pb.SearchMessagesRequest, at: datetime
-    ) -> pb.SearchMessagesResponse:
-        """Find messages that contain the query as it is written, in any case, newest first.
+    async def search_literal(self, tenant_id: UUID, query: SearchQuery, at: datetime) -> pb.SearchMessagesResponse:
+        """Find messages that contain the query literally, in any case, newest first.
 
-        Of a session, or of a tenant, the newest messages are looked into up to a bound; a tenant's older ones as well
-        when they hold a rare word of the query. Says when there were more.
+        Scans the newest MAX_SCANNED_MESSAGES messages of the session or tenant, and older messages of the tenant
+        that have a rare word of the query. The response says when older messages were left out. Raises
+        SessionNotFound and SessionArchived.
         """
-        limit = request.limit or DEFAULT_LIMIT
         async with self._database.tenant(tenant_id) as tx:
-            await self._must_exist(tx, tenant_id, request.session_id)
-            near = (
-                await self._of_session(tx, tenant_id, request)
-                if request.session_id
-                else await self._of_tenant(tx, tenant_id, request, at)
+            await self._require_session(tx, tenant_id, query.session_id)
+            scan = (
+                await self._scan_session(tx, tenant_id, query)
+                if query.session_id
+                else await self._scan_tenant(tx, tenant_id, query, at)
             )
-            found: dict[UUID, float] = {}
-            for start in range(0, len(near.ids), literal.SLICE):
+            hits: list[UUID] = []
+            for start in range(0, len(scan.ids), SCAN_BATCH):
                 rows = await tx.rows(
                     _QUERIES["messages_containing"],
                     tenant_id=tenant_id,
-                    message_ids=near.ids[start : start + literal.SLICE],
-                    pattern=literal.like_pattern(request.query),
-                    count=limit - len(found),
+                    message_ids=scan.ids[start : start + SCAN_BATCH],
+                    pattern=like_pattern(query.text),
+                    count=query.limit - len(hits),
                 )
-                found |= dict.fromkeys((row["message_id"] for row in rows), 0.0)
-                if len(found) == limit:
+                hits += [row["message_id"] for row in rows]
+                if len(hits) == query.limit:
                     break
-            response = await self._shown(tx, tenant_id, request, found)
-        if near.is_cut and len(found) < limit:
+            response = await self._build_response(tx, tenant_id, query, dict.fromkeys(hits, 0.0))
+        if scan.is_cut and len(hits) < query.limit:
             response.truncated = True
-            oldest = id_time(near.ids[-1])
-            # Others of its millisecond may be left; unless all were of it, for then nobody would get any further.
-            response.horizon_time.FromDatetime(oldest + _MILLISECOND if id_time(near.ids[0]) > oldest else oldest)
+            oldest_time = id_time(scan.ids[-1])
+            # Other messages of the oldest millisecond may be unscanned, so the next search includes it. When all are
+            # of one millisecond, the next search excludes it, or it would scan the same messages.
+            has_progress = id_time(scan.ids[0]) > oldest_time
+            response.horizon_time.FromDatetime(oldest_time + _MILLISECOND if has_progress else oldest_time)
         return response
 
-    async def shown(
-        self, tenant_id: UUID, request: pb.SearchMessagesRequest, scores: Mapping[UUID, float]
+    async def build_response(
+        self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]
     ) -> pb.SearchMessagesResponse:
-        """Show messages that were found elsewhere, in the order given."""
+        """Read hits of another search, in the order of `scores`, with their neighbours."""
         async with self._database.tenant(tenant_id) as tx:
-            return await self._shown(tx, tenant_id, request, scores)
+            return await self._build_response(tx, tenant_id, query, scores)
 
-    async def must_exist(self, tenant_id: UUID, session_id: str) -> None:
-        """Raise SessionNotFound or SessionArchived unless the session's messages are there; "" names none."""
+    async def require_session(self, tenant_id: UUID, session_id: str) -> None:
+        """Raise SessionNotFound or SessionArchived unless a session is searchable; "" is no session."""
         async with self._database.tenant(tenant_id) as tx:
-            await self._must_exist(tx, tenant_id, session_id)
+            await self._require_session(tx, tenant_id, session_id)
 
-    async def _of_session(self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest) -> _ScanIds:
-        lowest, below = range_of(request)
+    @staticmethod
+    async def _require_session(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+        if session_id:
+            await require_unarchived_session(tx, tenant_id, session_id)
+
+    @staticmethod
+    async def _language(tx: Transaction, tenant_id: UUID) -> str:
+        """Return the language in which the tenant's messages are stemmed."""
+        return (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
+
+    @staticmethod
+    async def _scan_session(tx: Transaction, tenant_id: UUID, query: SearchQuery) -> _ScanIds:
         rows = await tx.rows(
             _QUERIES["newest_of_session"],
             tenant_id=tenant_id,
-            session_id=request.session_id,
-            from_id=lowest or NO_ID,
-            before_id=below or LAST_ID,
-            count=literal.WINDOW,
+            session_id=query.session_id,
+            from_id=query.lowest_id or NO_ID,
+            before_id=query.before_id or LAST_ID,
+            count=MAX_SCANNED_MESSAGES,
         )
-        return _ScanIds([row["message_id"] for row in rows], is_cut=len(rows) == literal.WINDOW)
+        return _ScanIds([row["message_id"] for row in rows], is_cut=len(rows) == MAX_SCANNED_MESSAGES)
 
-    async def _of_tenant(
-        self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest, at: datetime
-    ) -> _ScanIds:
-        lowest, below = range_of(request)
+    async def _scan_tenant(self, tx: Transaction, tenant_id: UUID, query: SearchQuery, at: datetime) -> _ScanIds:
         newest: list[UUID] = []
-        for from_id, before_id in id_ranges(lowest, below, at):
+        for from_id, before_id in id_ranges(query.lowest_id, query.before_id, at):
             rows = await tx.rows(
                 _QUERIES["newest_messages"],
                 tenant_id=tenant_id,
                 from_id=from_id,
                 before_id=before_id,
-                count=literal.WINDOW - len(newest),
+                count=MAX_SCANNED_MESSAGES - len(newest),
             )
             newest += [row["message_id"] for row in rows]
-            if len(newest) == literal.WINDOW:
+            if len(newest) == MAX_SCANNED_MESSAGES:
                 break
-        if len(newest) < literal.WINDOW:
+        if len(newest) < MAX_SCANNED_MESSAGES:
             return _ScanIds(newest, is_cut=False)
-        words = literal.required_words(request.query)
         rarest = await tx.row(
             _QUERIES["rarest_term"],
             tenant_id=tenant_id,
-            words=words,
+            words=required_words(query.text),
             language=await self._language(tx, tenant_id),
-            count=literal.WINDOW,
+            count=MAX_SCANNED_MESSAGES,
         )
         if rarest is None:
             return _ScanIds(newest, is_cut=True)
         rows = await tx.rows(
-            _QUERIES["holders_of_term"],
+            _QUERIES["messages_with_term"],
             tenant_id=tenant_id,
             term=rarest["term"],
-            from_id=lowest or NO_ID,
+            from_id=query.lowest_id or NO_ID,
             before_id=newest[-1],
-            count=literal.WINDOW,
+            count=MAX_SCANNED_MESSAGES,
         )
         older = [row["item_id"] for row in rows]
-        return _ScanIds([*newest, *older], is_cut=len(older) == literal.WINDOW)
+        return _ScanIds([*newest, *older], is_cut=len(older) == MAX_SCANNED_MESSAGES)
 
-    async def _shown(
-        self, tx: Transaction, tenant_id: UUID, request: pb.SearchMessagesRequest, scores: Mapping[UUID, float]
+    async def _build_response(
+        self, tx: Transaction, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]
     ) -> pb.SearchMessagesResponse:
-        """Read hits and neighbours; the last hits are left out when the answer would outgrow what a client takes."""
+        """Read hits and neighbours up to PAGE_BYTES; the last hits are left out of a longer response."""
         response = pb.SearchMessagesResponse()
-        taken = 0
+        byte_count = 0
         ids = list(scores)
-        # What is a hit is nobody's neighbour, and what is a hit's neighbour is no worse hit's.
-        told = {str(id_) for id_ in ids}
-        by_id = {str(id_): score for id_, score in scores.items()}
-        for start in range(0, len(ids), _SLICE):
-            messages = [message async for message in read_in_order(tx, tenant_id, ids[start : start + _SLICE])]
-            hits = [pb.MessageHit(message=message, score=by_id[message.message_id]) for message in messages]
-            await self._surround(tx, tenant_id, hits, request.context_size, told)
+        # A hit is no other hit's neighbour, and a neighbour is returned with its best hit alone.
+        returned_ids = {str(id_) for id_ in ids}
+        scores_by_id = {str(id_): score for id_, score in scores.items()}
+        for start in range(0, len(ids), _HIT_BATCH):
+            messages = [message async for message in read_in_order(tx, tenant_id, ids[start : start + _HIT_BATCH])]
+            hits = [pb.MessageHit(message=message, score=scores_by_id[message.message_id]) for message in messages]
+            await self._add_neighbours(tx, tenant_id, hits, query.context_size, returned_ids)
             for hit in hits:
-                taken += hit.ByteSize()
-                if response.hits and taken > PAGE_BYTES:
+                byte_count += hit.ByteSize()
+                if response.hits and byte_count > PAGE_BYTES:
                     return response
                 response.hits.append(hit)
         return response
 
     @staticmethod
-    async def _surround(
-        tx: Transaction, tenant_id: UUID, hits: Sequence[pb.MessageHit], context_size: int, told: set[str]
+    async def _add_neighbours(
+        tx: Transaction, tenant_id: UUID, hits: Sequence[pb.MessageHit], context_size: int, returned_ids: set[str]
     ) -> None:
         if not hits or not context_size:
             return
@@ -202,28 +224,12 @@ class SearchStore:
             sequences=[hit.message.sequence for hit in hits],
             context_size=context_size,
         )
-        ids = list(dict.fromkeys(row["message_id"] for row in rows if str(row["message_id"]) not in told))
+        ids = list(dict.fromkeys(row["message_id"] for row in rows if str(row["message_id"]) not in returned_ids))
         messages = {message.message_id: message async for message in read_in_order(tx, tenant_id, ids)}
-        for place, near in group_rows(rows, "place").items():
-            hit = hits[place - 1]
-            for row in near:
+        for hit_number, neighbours in group_rows(rows, "hit_number").items():
+            hit = hits[hit_number - 1]
+            for row in neighbours:
                 message = messages.pop(str(row["message_id"]), None)
                 if message is not None:
-                    told.add(message.message_id)
+                    returned_ids.add(message.message_id)
                     (hit.before if row["sequence"] < hit.message.sequence else hit.after).append(message)
-
-    @staticmethod
-    async def _must_exist(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
-        if not session_id:
-            return
-        row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
-        if row is None:
-            raise SessionNotFound(session_id=session_id)
-        if row["store_time"] is not None:
-            raise SessionArchived(session_id=session_id)
-
-
-def range_of(request: pb.SearchMessagesRequest) -> tuple[UUID | None, UUID | None]:
-    """Return the range of ids that a search is restricted to; None restricts nothing."""
-    start, end = read_time(request, "start_time"), read_time(request, "end_time")
-    return (None if start is None else min_id_at(start)), (None if end is None else min_id_at(end))

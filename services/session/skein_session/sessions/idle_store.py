@@ -1,4 +1,4 @@
-"""Sessions that end because nobody speaks in them."""
+"""The end of idle sessions in the database."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
 _QUERIES = Queries.of("skein_session")
 
 
-class IdleStore:
-    """Ends what is idle for longer than its tenant's policy allows."""
+class IdleSessionStore:
+    """Ends sessions that are idle for longer than their tenant's policy allows."""
 
     def __init__(self, database: Database, policies: Policies) -> None:
         self._database = database
         self._policies = policies
 
-    async def since(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime | None:
-        """Return since when nobody must have spoken in a session for it to be over; None when it never is."""
+    async def idle_cutoff(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime | None:
+        """Return the time before which a session was last used to be idle; None disables idling."""
         policy = await self._policies.of(tx, tenant_id)
         return idle_cutoff(at, policy.session_idle_minutes)
 
-    async def end_some(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
+    async def end_idle(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """End up to `count` idle sessions of a tenant; return how many."""
         async with self._database.tenant(tenant_id) as tx:
-            since = await self.since(tx, tenant_id, at)
-            if since is None:
+            cutoff = await self.idle_cutoff(tx, tenant_id, at)
+            if cutoff is None:
                 return 0
             return await tx.execute(
-                _QUERIES["end_idle_sessions"], tenant_id=tenant_id, idle_before=since, at=at, count=count
+                _QUERIES["end_idle_sessions"], tenant_id=tenant_id, idle_cutoff=cutoff, at=at, count=count
             )
 
-    async def end(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
+    async def end_if_idle(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
         """End one session if it is idle for too long."""
         async with self._database.tenant(tenant_id) as tx:
-            since = await self.since(tx, tenant_id, at)
+            cutoff = await self.idle_cutoff(tx, tenant_id, at)
             row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
-            if since is None or row is None or row["state"] != ACTIVE or row["active_time"] > since:
+            if cutoff is None or row is None or row["state"] != ACTIVE or row["active_time"] > cutoff:
                 return
             await tx.row(
-                _QUERIES["move_session"],
+                _QUERIES["set_session_state"],
                 tenant_id=tenant_id,
                 session_id=session_id,
                 state=ENDED,

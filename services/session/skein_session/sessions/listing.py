@@ -1,4 +1,4 @@
-"""Lists of sessions: what is asked for, and where a walk over sessions that change meanwhile goes on. No SQL."""
+"""Filters of session lists, and cursors over sessions that change during the listing. No SQL."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.filters import json_properties as properties
+from skein_kit.filters import json_properties
 from skein_kit.rpc.well_known_types import read_time
-from skein_session.sessions import convert as wire
-from skein_session.sessions.lifecycle import ARCHIVED
+from skein_session.sessions.convert import STATES
+from skein_session.sessions.lifecycle import HIDDEN
 from skein_session.sessions.model import DEFAULT_TYPE
 
 if TYPE_CHECKING:
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from skein.session.v1 import session_pb2 as pb
     from skein_kit.filters.json_properties import Property
 
-# As many as one question may name, and the statements ask for.
+# As many as a request may have and the list queries have parameters for.
 MAX_PROPERTIES = 5
-_FIRST, _AGAIN = "first", "again"
+# The passes as page tokens name them.
+_FIRST_PASS, _SECOND_PASS = "first", "again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionFilter:
-    """Which sessions are asked for: all that meet every condition; None restricts nothing."""
+    """Conditions that every listed session meets; None restricts nothing."""
 
-    # None: every one but archived.
+    # None: every state but hidden.
     states: list[str] | None
     session_type: str | None
     subject_id: str | None
@@ -40,7 +41,7 @@ class SessionFilter:
     @classmethod
     def of(cls, request: pb.ListSessionsRequest) -> Self:
         """Read a request."""
-        states = {wire.STATES[state] for state in (*request.states, request.state) if state in wire.STATES}
+        states = {STATES[state] for state in (*request.states, request.state) if state in STATES}
         return cls(
             states=sorted(states) or None,
             session_type=request.session_type or None,
@@ -48,14 +49,14 @@ class SessionFilter:
             agent_id=request.agent_id or None,
             start_time=read_time(request, "start_time", may_be_infinite=True),
             end_time=read_time(request, "end_time", may_be_infinite=True),
-            properties=properties.parse_matches(request.properties),
+            properties=json_properties.parse_matches(request.properties),
         )
 
     def conditions(self) -> dict[str, object]:
-        """Return what the statements hold against each session that they look at."""
-        places: dict[str, object] = {
-            "current": self.states is None or self.states != [ARCHIVED],
-            "archived": self.states is not None and ARCHIVED in self.states,
+        """Return the query parameters that each scanned session is compared with."""
+        conditions: dict[str, object] = {
+            "current": self.states is None or self.states != [HIDDEN],
+            "archived": self.states is not None and HIDDEN in self.states,
             "states": self.states,
             "session_type": self.session_type,
             "subject_id": self.subject_id,
@@ -63,19 +64,19 @@ class SessionFilter:
             "start_time": self.start_time,
             "end_time": self.end_time,
         }
-        given = [*self.properties, *[(None, None)] * (MAX_PROPERTIES - len(self.properties))]
-        for number, (path, value) in enumerate(given, 1):
-            places |= {f"path_{number}": path, f"value_{number}": value}
-        return places
+        properties = [*self.properties, *[(None, None)] * (MAX_PROPERTIES - len(self.properties))]
+        for number, (path, value) in enumerate(properties, 1):
+            conditions |= {f"path_{number}": path, f"value_{number}": value}
+        return conditions
 
-    def source(self, holders: list[str] | None) -> Mapping[str, object]:
-        """Return what the sessions that are looked at are taken of: the narrowest that has an index.
+    def scan_source(self, session_ids_with_property: list[str] | None) -> Mapping[str, object]:
+        """Return the query parameters that choose the narrowest index to scan.
 
-        `holders` are all sessions with a property that is rare; None when none is.
+        `session_ids_with_property` are all sessions with a rare property; None when no property is rare.
         """
         source: dict[str, object] = dict.fromkeys(("of_session_ids", "of_subject_id", "of_agent_id", "of_session_type"))
-        if holders is not None:
-            return source | {"of_session_ids": holders}
+        if session_ids_with_property is not None:
+            return source | {"of_session_ids": session_ids_with_property}
         if self.subject_id is not None:
             return source | {"of_subject_id": self.subject_id}
         if self.agent_id is not None:
@@ -87,64 +88,72 @@ class SessionFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListCursor:
-    """Where a listing of sessions, newest update first, goes on.
+    """The position of a listing of sessions, newest update first.
 
-    A session that is updated while somebody pages leaves its place for the front, which was read already. So a walk
-    that took more than one page is followed by another over what was updated since it began (`top`) and was there when
-    it began (`started`): in order of ids, which no update changes. So it misses nothing, and it ends, however fast
-    sessions are updated and opened meanwhile.
+    An update moves a session to the front of the list, which earlier pages have passed. Therefore a second pass
+    follows a first pass of several pages. It reads sessions updated after the first pass began (`newest_update_time`)
+    and created before (`start_time`), in the order of their ids, which no update changes. So the listing misses no
+    session, and it ends at any rate of updates and creations.
     """
 
-    # The last session looked at in the first pass; None at its start, and in the second.
+    # The last session scanned by the first pass; None at its start and in the second pass.
     after: tuple[datetime, str] | None = None
     # The newest update when the first pass began.
-    top: datetime | None = None
+    newest_update_time: datetime | None = None
     # When the first page was read.
-    started: datetime | None = None
-    # The last session looked at in the second pass, "" at its start; None in the first.
+    start_time: datetime | None = None
+    # The last session scanned by the second pass, "" at its start; None in the first pass.
     after_id: str | None = None
 
     @classmethod
-    def of(cls, place: Sequence[str] | None) -> Self:
-        """Read the place that a page token names."""
-        if place is None:
+    def of(cls, token: Sequence[str] | None) -> Self:
+        """Read the position in a page token. Raises PageTokenInvalid."""
+        if token is None:
             return cls()
         try:
-            which, time, session_id, top, started = place
-            if which not in {_FIRST, _AGAIN}:
+            which, time, session_id, newest_update_time, start_time = token
+            if which not in {_FIRST_PASS, _SECOND_PASS}:
                 raise PageTokenInvalid
             return cls(
-                after=(_time(time), session_id) if which == _FIRST else None,
-                top=_time(top),
-                started=_time(started),
-                after_id=session_id if which == _AGAIN else None,
+                after=(_parse_time(time), session_id) if which == _FIRST_PASS else None,
+                newest_update_time=_parse_time(newest_update_time),
+                start_time=_parse_time(start_time),
+                after_id=session_id if which == _SECOND_PASS else None,
             )
         except (ValueError, OverflowError):
             raise PageTokenInvalid from None
 
     @property
-    def is_again(self) -> bool:
-        """Say whether this is the second pass."""
+    def is_second_pass(self) -> bool:
+        """Whether the first pass is complete."""
         return self.after_id is not None
 
-    def place(self) -> list[str]:
-        """Return what the page token must say, after the first page."""
-        top, started = (time.isoformat() if time else "" for time in (self.top, self.started))
+    def to_page_token(self) -> list[str]:
+        """Return the parts of the page token."""
+        times = [time.isoformat() if time else "" for time in (self.newest_update_time, self.start_time)]
         if self.after is not None:
-            return [_FIRST, self.after[0].isoformat(), self.after[1], top, started]
-        return [_AGAIN, "", self.after_id or "", top, started]
+            return [_FIRST_PASS, self.after[0].isoformat(), self.after[1], *times]
+        return [_SECOND_PASS, "", self.after_id or "", *times]
 
-    def onward(self, time: datetime | None, session_id: str, *, top: datetime | None, at: datetime) -> ListCursor:
-        """Return where the next page of this pass begins: after this session. `top` is the newest of the first page."""
-        if self.is_again or time is None:
-            return ListCursor(top=self.top, started=self.started, after_id=session_id)
-        return ListCursor(after=(time, session_id), top=self.top or top, started=self.started or at)
+    def advance(
+        self, time: datetime | None, session_id: str, *, newest_update_time: datetime | None, at: datetime
+    ) -> ListCursor:
+        """Return the cursor after a session; `newest_update_time` and `at` are those of the first page."""
+        if self.is_second_pass or time is None:
+            return ListCursor(
+                newest_update_time=self.newest_update_time, start_time=self.start_time, after_id=session_id
+            )
+        return ListCursor(
+            after=(time, session_id),
+            newest_update_time=self.newest_update_time or newest_update_time,
+            start_time=self.start_time or at,
+        )
 
-    def again(self) -> ListCursor:
+    def second_pass(self) -> ListCursor:
         """Return the start of the second pass."""
-        return ListCursor(top=self.top, started=self.started, after_id="")
+        return ListCursor(newest_update_time=self.newest_update_time, start_time=self.start_time, after_id="")
 
 
-def _time(text: str) -> datetime:
-    """Read a time of a page token, which anybody may have written: some have no place in UTC's calendar."""
+def _parse_time(text: str) -> datetime:
+    """Parse a time of a page token. Raises OverflowError for a time outside of UTC's calendar."""
     return datetime.fromisoformat(text).astimezone(UTC)

@@ -11,7 +11,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.filters.json_properties import extract_properties
 from skein_kit.ids import new_id
 from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
-from skein_session.sessions import convert as wire
+from skein_session.sessions.convert import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_TYPE = "conversation"
-# Characters of the title that a session takes from its first words.
+# Characters of a title that is taken from the first user message.
 MAX_AUTOMATIC_TITLE = 100
-# Clocks differ; a time that lies further ahead would sort before everything that is written until then.
+# A time further ahead would sort before every row written until then.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary"})
-# The states that a caller may choose; the others are reached by verbs of their own.
-_CHOOSABLE = (pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED)
+# The states that updates may set; the others have RPCs of their own.
+_SETTABLE_STATES = (pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """What a caller says of a session: checked, with the defaults filled in. `metadata` is JSON text."""
+class SessionDraft:
+    """The validated content of a session to be created. `metadata` is JSON text."""
 
     session_id: str
     title: str | None
@@ -40,7 +40,7 @@ class Draft:
     subject_id: str | None
     agent_id: str | None
     metadata: str | None
-    # What the metadata makes the session findable by.
+    # Values of the metadata that lists can filter by.
     properties: frozenset[Property]
     summary: str | None
     create_time: datetime
@@ -48,7 +48,7 @@ class Draft:
 
     @classmethod
     def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "", times: ImportTimes | None = None) -> Self:
-        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given.
+        """Read a request at the time `at`; `agent_id` is the default agent. Raises FieldInvalid.
 
         `times` are those that an import keeps.
         """
@@ -72,11 +72,11 @@ class Draft:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """An update of a session: the values of `fields`, and nothing else, take effect."""
+class SessionChange:
+    """An update of a session; only the values of `fields` take effect."""
 
     session_id: str
-    # 0: whatever is current.
+    # 0 for any revision.
     revision: int
     fields: frozenset[str]
     title: str | None
@@ -85,13 +85,13 @@ class Change:
     subject_id: str | None
     agent_id: str | None
     metadata: str | None
-    # What the metadata makes the session findable by.
+    # Values of the metadata that lists can filter by.
     properties: frozenset[Property]
     summary: str | None
 
     @classmethod
     def of(cls, request: pb.UpdateSessionRequest) -> Self:
-        """Read an update. Without a mask a state that is not given stays, for a session always has one."""
+        """Read an update; without a mask an unset state is kept. Raises FieldInvalid."""
         session = request.session
         if not session.session_id:
             raise FieldInvalid(violations=[("session.session_id", "names the session to update")])
@@ -115,13 +115,13 @@ class Change:
 
 
 def _settable_state(state: pb.SessionState) -> str:
-    if state not in _CHOOSABLE:
+    if state not in _SETTABLE_STATES:
         raise FieldInvalid(violations=[("session.state", "must be active, paused or completed")])
-    return wire.STATES[state]
+    return STATES[state]
 
 
-def title_of(messages: Sequence[pb.Message]) -> str | None:
-    """Return the title that a session gets when it has none: how its user began."""
+def default_title(messages: Sequence[pb.Message]) -> str | None:
+    """Return the default title of a session: the start of its first user message; None without one."""
     for message in messages:
         if message.role == pb.MESSAGE_ROLE_USER and message.content.strip():
             return message.content.strip()[:MAX_AUTOMATIC_TITLE]

@@ -1,4 +1,4 @@
-"""Agents and subjects of sessions, for messages that name none: those that were stored before the session had one."""
+"""Agents and subjects of sessions, for messages that were stored without, before the session had them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ BATCH = 1000
 
 
 class ParticipantStore:
-    """Brings messages up to their sessions, a bounded number at a time."""
+    """Gives messages the agent and subject of their session, a bounded number at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def some(self, tenant_id: UUID, *, count: int) -> tuple[int, bool]:
-        """Look through up to `count` messages; return how many changed, and whether there may be more."""
-        changed, left = 0, count
-        while left > 0:
+    async def inherit_batch(self, tenant_id: UUID, *, count: int) -> tuple[int, bool]:
+        """Read up to `count` messages; return how many changed, and whether there may be more."""
+        changed, remaining = 0, count
+        while remaining > 0:
             async with self._database.tenant(tenant_id) as tx:
-                step = await inherit_participants(tx, tenant_id, count=min(left, BATCH))
-            if step is None:
+                counts = await inherit_participants(tx, tenant_id, count=min(remaining, BATCH))
+            if counts is None:
                 return changed, False
-            read_count, changed_count = step
+            read_count, changed_count = counts
             changed += changed_count
-            # A session whose messages are all deleted costs a step as well.
-            left -= max(1, read_count)
+            # At least one, because a session whose messages are all deleted costs a transaction too.
+            remaining -= max(1, read_count)
         return changed, True
 
 
@@ -42,9 +42,9 @@ async def inherit_participants(
 ) -> tuple[int, int] | None:
     """Give up to `count` messages of one session its agent and subject; return how many were read, and changed.
 
-    None comes back when no session has such messages, or others hold the rows of those that have.
+    None when no session has such messages, or other transactions lock those that have.
     """
-    session = await tx.row(_QUERIES["uninherited_session"], tenant_id=tenant_id, session_id=session_id)
+    session = await tx.row(_QUERIES["next_session_to_inherit"], tenant_id=tenant_id, session_id=session_id)
     if session is None:
         return None
     of_session = {"tenant_id": tenant_id, "session_id": session["session_id"]}
@@ -59,6 +59,6 @@ async def inherit_participants(
     if order:
         changed = await tx.execute(_QUERIES["inherit_messages"], **values)
         await tx.execute(_QUERIES["inherit_documents"], **values)
-    reached = order[-1]["sequence"] if len(order) == count else session["last_sequence"]
-    await tx.execute(_QUERIES["mark_inherited"], **of_session, sequence=reached)
+    inherited_sequence = order[-1]["sequence"] if len(order) == count else session["last_sequence"]
+    await tx.execute(_QUERIES["mark_inherited"], **of_session, sequence=inherited_sequence)
     return len(order), changed

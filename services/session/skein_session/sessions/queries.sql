@@ -1,5 +1,5 @@
 -- insert_session --
--- Open a session; no row comes back when the id is taken, be it by a deleted session.
+-- Insert a session; no row comes back when the id exists, even of a deleted session.
 INSERT INTO session.sessions
     (tenant_id, session_id, title, state, session_type, subject_id, agent_id, metadata, summary, create_time,
      update_time, active_time, created_by)
@@ -11,8 +11,8 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
     last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
     created_by, store_time;
 
--- open_session --
--- Open a session for its first messages, unless somebody did; one that is being opened by another call is waited for.
+-- insert_session_if_missing --
+-- Insert a session for its first messages, unless it exists; waits for a concurrent insert of the same id.
 INSERT INTO session.sessions
     (tenant_id, session_id, state, session_type, agent_id, create_time, update_time, active_time, created_by)
 VALUES
@@ -34,49 +34,17 @@ SELECT agent_id, subject_id
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
--- uninherited_session --
--- Read one session that has messages without its agent or subject, and lock its row; rows that others lock are passed over.
-SELECT session_id, agent_id, subject_id, inherited_sequence, last_sequence
-FROM session.sessions
-WHERE tenant_id = :tenant_id AND is_active AND inherited_sequence < last_sequence
-    AND (agent_id IS NOT NULL OR subject_id IS NOT NULL)
-    AND (:session_id::text IS NULL OR session_id = :session_id)
-ORDER BY session_id
-LIMIT 1
-FOR NO KEY UPDATE SKIP LOCKED;
-
--- inherit_messages --
--- Give messages that name no agent or no subject those of their session.
-UPDATE session.messages
-SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
-WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
-    AND (agent_id IS NULL OR subject_id IS NULL);
-
--- inherit_documents --
--- Give the search index rows of messages the same.
-UPDATE recall.documents
-SET agent_id = coalesce(agent_id, :agent_id), subject_id = coalesce(subject_id, :subject_id)
-WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]) AND kind = 'message'
-    AND (agent_id IS NULL OR subject_id IS NULL);
-
 -- set_document_participants --
--- Give the search index row of one message another agent and subject.
+-- Set the agent and subject of one document.
 UPDATE recall.documents
 SET agent_id = :agent_id, subject_id = :subject_id
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
--- mark_inherited --
--- Note up to which sequence number the messages of a session have its agent and subject.
-UPDATE session.sessions
-SET inherited_sequence = :sequence
-WHERE tenant_id = :tenant_id AND session_id = :session_id;
-
 -- list_sessions --
--- Look at up to a window of sessions that are not deleted, newest update first, from after a place on, and read those
--- that pass. The conditions `of_...` say what the window is taken of, so each must have an index; the others are held
--- against what lies in it. One row comes back at least: how many were looked at, and where the window ends. Archived
--- sessions lie in an index of their own, hence the two halves.
-WITH near AS (
+-- Scan a window of sessions that are not deleted, newest update first, and return those that match. The parameters
+-- `of_...` choose the index to scan; the other conditions filter within the window. At least one row comes back, with
+-- the size and the end of the window. Hidden sessions have an index of their own, hence the two halves.
+WITH candidates AS (
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
@@ -84,7 +52,7 @@ WITH near AS (
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         -- The first of these two is what the index can use.
+         -- The index serves the first of these two conditions.
          AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
          AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
      ORDER BY update_time DESC, session_id
@@ -97,19 +65,19 @@ WITH near AS (
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         -- The first of these two is what the index can use.
+         -- The index serves the first of these two conditions.
          AND (:after_time::timestamptz IS NULL OR update_time <= :after_time)
          AND (:after_time::timestamptz IS NULL OR update_time < :after_time OR session_id > :after_id::text)
      ORDER BY update_time DESC, session_id
      LIMIT :window)
-), walked AS MATERIALIZED (
+), scanned AS MATERIALIZED (
     SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
-    FROM near
+    FROM candidates
     ORDER BY update_time DESC, session_id
     LIMIT :window
-), passing AS (
+), matching AS (
     SELECT session_id
-    FROM walked
+    FROM scanned
     WHERE (:states::text[] IS NULL OR state = ANY (:states))
         AND (:session_type::text IS NULL OR session_type = :session_type)
         AND (:subject_id::text IS NULL OR subject_id = :subject_id)
@@ -119,47 +87,48 @@ WITH near AS (
         AND (:path_1::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_2::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_3::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_4::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_5::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
     ORDER BY update_time DESC, session_id
     LIMIT :limit
 )
-SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
-    page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
+SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title,
+    page.state, page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason,
+    page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
     page.store_time, page.archived_state, page.active_time, page.created_by
 FROM (
-    SELECT (SELECT count(*) FROM walked) AS walked_count,
-        (SELECT max(update_time) FROM walked) AS top_time,
-        (SELECT update_time FROM walked ORDER BY update_time, session_id DESC LIMIT 1) AS last_time,
-        (SELECT session_id FROM walked ORDER BY update_time, session_id DESC LIMIT 1) AS last_id
+    SELECT (SELECT count(*) FROM scanned) AS scanned_count,
+        (SELECT max(update_time) FROM scanned) AS newest_update_time,
+        (SELECT update_time FROM scanned ORDER BY update_time, session_id DESC LIMIT 1) AS last_time,
+        (SELECT session_id FROM scanned ORDER BY update_time, session_id DESC LIMIT 1) AS last_id
 ) AS edge
 LEFT JOIN (
     SELECT session.*
-    FROM passing, session.sessions AS session
-    WHERE session.tenant_id = :tenant_id AND session.session_id = passing.session_id
+    FROM matching, session.sessions AS session
+    WHERE session.tenant_id = :tenant_id AND session.session_id = matching.session_id
 ) AS page ON true
 ORDER BY page.update_time DESC, page.session_id;
 
--- list_sessions_again --
--- Look at up to a window of sessions that were updated after a time and are older than another, in order of their ids,
--- from after one on, and read those that pass, as above. Whatever is updated meanwhile keeps its place here.
-WITH near AS (
+-- list_sessions_second_pass --
+-- Scan a window of sessions that were updated after a time and created before another, in the order of their ids, which
+-- no update changes. Returns the same columns as list_sessions.
+WITH candidates AS (
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
      WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
@@ -167,7 +136,7 @@ WITH near AS (
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         AND update_time > :floor AND create_time <= :started AND session_id > :after_id
+         AND update_time > :updated_after AND create_time <= :created_until AND session_id > :after_id
      ORDER BY session_id
      LIMIT :window)
     UNION ALL
@@ -178,17 +147,17 @@ WITH near AS (
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
          AND (:of_session_ids::text[] IS NULL OR session_id = ANY (:of_session_ids))
-         AND update_time > :floor AND create_time <= :started AND session_id > :after_id
+         AND update_time > :updated_after AND create_time <= :created_until AND session_id > :after_id
      ORDER BY session_id
      LIMIT :window)
-), walked AS MATERIALIZED (
+), scanned AS MATERIALIZED (
     SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
-    FROM near
+    FROM candidates
     ORDER BY session_id
     LIMIT :window
-), passing AS (
+), matching AS (
     SELECT session_id
-    FROM walked
+    FROM scanned
     WHERE (:states::text[] IS NULL OR state = ANY (:states))
         AND (:session_type::text IS NULL OR session_type = :session_type)
         AND (:subject_id::text IS NULL OR subject_id = :subject_id)
@@ -198,63 +167,64 @@ WITH near AS (
         AND (:path_1::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_1 AND property.value = :value_1
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_2::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_2 AND property.value = :value_2
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_3::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_3 AND property.value = :value_3
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_4::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_4 AND property.value = :value_4
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
         AND (:path_5::text IS NULL OR EXISTS (
             SELECT FROM session.session_properties AS property
             WHERE property.tenant_id = :tenant_id AND property.path = :path_5 AND property.value = :value_5
-                AND property.session_id = walked.session_id))
+                AND property.session_id = scanned.session_id))
     ORDER BY session_id
     LIMIT :limit
 )
-SELECT edge.walked_count, edge.top_time, edge.last_time, edge.last_id, page.session_id, page.title, page.state,
-    page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason, page.message_count,
+SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title,
+    page.state, page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason,
+    page.message_count,
     page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
     page.store_time, page.archived_state, page.active_time, page.created_by
 FROM (
-    SELECT (SELECT count(*) FROM walked) AS walked_count,
-        (SELECT max(update_time) FROM walked) AS top_time,
+    SELECT (SELECT count(*) FROM scanned) AS scanned_count,
+        (SELECT max(update_time) FROM scanned) AS newest_update_time,
         NULL::timestamptz AS last_time,
-        (SELECT max(session_id) FROM walked) AS last_id
+        (SELECT max(session_id) FROM scanned) AS last_id
 ) AS edge
 LEFT JOIN (
     SELECT session.*
-    FROM passing, session.sessions AS session
-    WHERE session.tenant_id = :tenant_id AND session.session_id = passing.session_id
+    FROM matching, session.sessions AS session
+    WHERE session.tenant_id = :tenant_id AND session.session_id = matching.session_id
 ) AS page ON true
 ORDER BY page.session_id;
 
--- holders_of_property --
--- Find up to so many sessions that have a property.
+-- sessions_with_property --
+-- Find sessions that have a property, up to a limit.
 SELECT session_id
 FROM session.session_properties
 WHERE tenant_id = :tenant_id AND path = :path AND value = :value
 LIMIT :count;
 
 -- insert_session_properties --
--- Make a session findable by its metadata.
+-- Insert the properties that lists filter by.
 INSERT INTO session.session_properties (tenant_id, path, value, session_id)
 VALUES (:tenant_id, :path, :value, :session_id);
 
 -- delete_session_properties --
--- Forget what a session is found by.
+-- Delete a session's properties.
 DELETE FROM session.session_properties
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- update_session --
--- Change the fields named; no row comes back when the session is gone, has another revision than the one given (0 is
--- any), or has ended and would change its state.
+-- Change the listed fields; no row comes back when the session is missing, has another revision (0 is any), or is
+-- closed and `fields` has its state.
 UPDATE session.sessions
 SET title = CASE WHEN 'title' = ANY (:fields::text[]) THEN :title ELSE title END,
     state = CASE WHEN 'state' = ANY (:fields::text[]) THEN :state ELSE state END,
@@ -265,12 +235,12 @@ SET title = CASE WHEN 'title' = ANY (:fields::text[]) THEN :title ELSE title END
     summary = CASE WHEN 'summary' = ANY (:fields::text[]) THEN :summary ELSE summary END,
     revision = revision + 1,
     update_time = greatest(update_time, :at),
-    -- Messages that name no agent or subject take the first ones that the session gets.
+    -- Messages without an agent or subject inherit the first that the session gets.
     inherited_sequence = CASE
         WHEN 'agent_id' = ANY (:fields::text[]) AND agent_id IS NULL AND :agent_id IS NOT NULL THEN 0
         WHEN 'subject_id' = ANY (:fields::text[]) AND subject_id IS NULL AND :subject_id IS NOT NULL THEN 0
         ELSE inherited_sequence END,
-    -- Whoever resumes a session begins its idle time anew.
+    -- Resuming a session restarts its idle time.
     active_time = CASE WHEN 'state' = ANY (:fields::text[]) AND :state = 'active' AND state <> 'active'
         THEN greatest(active_time, :at) ELSE active_time END
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
@@ -282,7 +252,7 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
     inherited_sequence < last_sequence AND (agent_id IS NOT NULL OR subject_id IS NOT NULL) AS has_uninherited;
 
 -- lock_session --
--- Read a session that is not deleted and keep others from changing it, and its messages, until the transaction ends.
+-- Read a session that is not deleted, and lock its row against changes of it and its messages.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
     last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
     created_by, store_time
@@ -290,9 +260,8 @@ FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 FOR NO KEY UPDATE;
 
--- move_session --
--- Bring a session that the transaction has locked into another state. What is null stays, but for the state that an
--- archived session goes back to and the time of archiving.
+-- set_session_state --
+-- Set the state of a session that the transaction has locked. Null keeps end_time, end_reason and summary.
 UPDATE session.sessions
 SET state = :state,
     archived_state = :archived_state,
@@ -309,38 +278,29 @@ RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata
     created_by, store_time;
 
 -- end_idle_sessions --
--- End some of the active sessions in which nobody has spoken since a time, those that are idle for longest first; one that
--- somebody speaks in meanwhile stays.
+-- End active sessions that were last used before a time, longest idle first; sessions that are used concurrently stay.
 UPDATE session.sessions
 SET state = 'ended', end_time = :at, end_reason = 'idle', revision = revision + 1,
     update_time = greatest(update_time, :at)
-WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_before
+WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_cutoff
     AND session_id IN (
         SELECT session_id FROM session.sessions
-        WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_before
+        WHERE tenant_id = :tenant_id AND is_active AND state = 'active' AND active_time <= :idle_cutoff
         ORDER BY active_time
         LIMIT :count
         FOR NO KEY UPDATE SKIP LOCKED);
 
--- store_summary --
--- Give a session another summary; no row comes back when it is gone.
-UPDATE session.sessions
-SET summary = :summary, revision = revision + 1, update_time = greatest(update_time, :at)
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
-RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time;
-
 -- delete_session --
--- Take a session away; its row keeps the id. No row comes back when it is gone already. The row's lock keeps appends and
--- deletions out until the transaction ends.
+-- Delete a session, whose row keeps the id. No row comes back when it is deleted already. The lock keeps out concurrent
+-- appends and deletions.
 UPDATE session.sessions
 SET is_active = false, revision = revision + 1, update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 RETURNING session_id;
 
 -- id_range_of_session --
--- Read the lowest and the highest message_id of a session, so that reading its messages opens their months alone.
+-- Read the lowest and the highest message id of a session, which limit later statements to the partitions of its
+-- months.
 SELECT
     (SELECT message_id FROM session.message_order
      WHERE tenant_id = :tenant_id AND session_id = :session_id ORDER BY message_id LIMIT 1) AS lowest,
@@ -348,24 +308,25 @@ SELECT
      WHERE tenant_id = :tenant_id AND session_id = :session_id ORDER BY message_id DESC LIMIT 1) AS highest;
 
 -- delete_messages_of_session --
--- Take all messages of a session away.
+-- Delete all messages of a session.
 UPDATE session.messages
 SET is_active = false
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
     AND message_id BETWEEN :lowest AND :highest;
 
 -- delete_order_of_session --
--- Forget the places of a session's messages; each message keeps its sequence number.
+-- Delete the positions of a session's messages; each message keeps its sequence number.
 DELETE FROM session.message_order
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- delete_documents_of_session --
--- Take a session's messages out of the search index, with their postings and vectors.
+-- Delete the documents of a session's messages; their postings and vectors are deleted by cascade.
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message';
 
--- read_standings --
--- Read how far sessions are, for those who follow them.
-SELECT session_id, state, last_sequence, store_time
+-- lock_session_shared --
+-- Read a session that is not deleted, and lock its row against deletion.
+SELECT session_id
 FROM session.sessions
-WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND is_active;
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+FOR SHARE;

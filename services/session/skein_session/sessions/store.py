@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import RevisionStale, TransactionConflict
-from skein_kit.idempotency.store import IdempotencyStore
-from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
-from skein_kit.rpc.row_times import read_past_time
 from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
-from skein_session.sessions import convert as wire
-from skein_session.sessions.deletion import delete_session_rows
+from skein_session.sessions import convert
 from skein_session.sessions.lifecycle import SessionState
-from skein_session.sessions.listing import ListCursor, SessionFilter
 from skein_session.sessions.participants import inherit_participants
+from skein_session.sessions.rows import delete_session_rows, lock_session, require_session
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
@@ -30,45 +24,60 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.identity.identity_token import Caller
     from skein_kit.quotas.store import QuotaCounter
-    from skein_session.sessions.model import Change, Draft
+    from skein_session.sessions.lifecycle import Transition
+    from skein_session.sessions.listing import ListCursor, SessionFilter
+    from skein_session.sessions.model import SessionChange, SessionDraft
 
 _QUERIES = Queries.of("skein_session")
-# Sessions that one page of a list looks at; a property that fewer have is rare.
-_WINDOW = 1000
-Response = TypeVar("Response", bound=Message)
+# Sessions that one page of a list scans; a property of fewer sessions is rare.
+_SCAN_WINDOW = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class StateTransition:
-    """A way from one state to another, and what is noted of it; None leaves a note as it is."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionScan:
+    """Sessions that match a filter, within one window of scanned sessions."""
 
-    verb: Callable[[SessionState], SessionState]
-    # The session's update_time is at least this.
-    at: datetime
-    archive_time: datetime | None = None
-    end_time: datetime | None = None
-    end_reason: str | None = None
-    summary: str | None = None
+    rows: list[Record]
+    # True when the window ended before the list did.
+    is_window_full: bool
+    # True when sessions were updated after the first pass began.
+    has_second_pass: bool
+    newest_update_time: datetime | None
+    last_time: datetime | None
+    last_id: str
+
+    def next_cursor(self, cursor: ListCursor, *, page_length: int, at: datetime) -> ListCursor | None:
+        """Return the cursor after the first `page_length` rows; None after the last page."""
+        if len(self.rows) > page_length:
+            last = self.rows[page_length - 1]
+            return cursor.advance(
+                last["update_time"], last["session_id"], newest_update_time=self.newest_update_time, at=at
+            )
+        if self.is_window_full:
+            return cursor.advance(self.last_time, self.last_id, newest_update_time=self.newest_update_time, at=at)
+        return cursor.second_pass() if self.has_second_pass else None
 
 
 class SessionStore:
-    """Sessions, each with the rules that only the database can keep."""
+    """Sessions, with the rules that only the database can keep."""
 
-    def __init__(self, database: Database, requests: IdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
         self._database = database
-        self._requests = requests
+        self._idempotency = idempotency
         self._quotas = quotas
 
-    async def create(self, who: Caller, once: IdempotencyKey, draft: Draft, at: datetime) -> pb.CreateSessionResponse:
-        """Open a session, or return the answer that its request_id has."""
-        tenant_id = who.tenant()
+    async def create_session(
+        self, caller: Caller, key: IdempotencyKey, draft: SessionDraft, at: datetime
+    ) -> pb.CreateSessionResponse:
+        """Create a session, or return the saved response of a repeated request. Raises SessionExists."""
+        tenant_id = caller.tenant()
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
-            if first is not None:
-                return pb.CreateSessionResponse.FromString(first)
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.CreateSessionResponse.FromString(saved)
             row = await tx.row(
                 _QUERIES["insert_session"],
                 tenant_id=tenant_id,
@@ -83,54 +92,56 @@ class SessionStore:
                 create_time=draft.create_time,
                 update_time=draft.update_time,
                 active_time=max(draft.create_time, at),
-                created_by=who.principal,
+                created_by=caller.principal,
             )
-            # Tombstones afterwards: a session that was being purged has been waited for.
-            if row is None or await tombstones.purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
+            # After the insert, which has waited for a concurrent purge of the same session.
+            if row is None or await tombstones.find_purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
                 raise SessionExists(session_id=draft.session_id)
-            await self._keep_properties(tx, tenant_id, draft.session_id, draft.properties)
-            response = pb.CreateSessionResponse(session=wire.session(row))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._insert_properties(tx, tenant_id, draft.session_id, draft.properties)
+            response = pb.CreateSessionResponse(session=convert.session(row))
+            await self._idempotency.answer(tx, tenant_id, key, response)
             await self._quotas.charge(tx, tenant_id, {"sessions": 1})
             return response
 
-    async def get(self, tenant_id: UUID, session_id: str) -> pb.Session:
-        """Read a session."""
+    async def get_session(self, tenant_id: UUID, session_id: str) -> Record:
+        """Read a session. Raises SessionNotFound."""
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            row = await self._row(tx, tenant_id, session_id)
-        return wire.session(row)
+            return await require_session(tx, tenant_id, session_id)
 
-    async def page(self, tenant_id: UUID, request: pb.ListSessionsRequest, at: datetime) -> pb.ListSessionsResponse:
-        """Look at a window of sessions, newest update first, and answer with those of them that are asked for."""
-        wanted = SessionFilter.of(request)
-        walk = ListCursor.of(read_token(request.page_token, tenant_id, request))
-        size = resolve_page_size(request.page_size)
+    async def list_sessions(
+        self, tenant_id: UUID, session_filter: SessionFilter, cursor: ListCursor, *, limit: int
+    ) -> SessionScan:
+        """Scan one window of sessions, newest update first; return up to `limit` that match the filter."""
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            holders = await self._holders(tx, tenant_id, wanted)
-            rows = await self._rows(tx, tenant_id, wanted, walk, holders, size + 1)
-            next_walk: ListCursor | None = None
-            passing = [row for row in rows if row["session_id"] is not None]
-            sessions = fit_items(wire.session(row) for row in passing[:size])
+            session_ids = await self._find_rare_property(tx, tenant_id, session_filter)
+            rows = await self._scan(tx, tenant_id, session_filter, cursor, session_ids, limit)
             edge = rows[0]
-            if len(passing) > len(sessions):
-                last = passing[len(sessions) - 1]
-                next_walk = walk.onward(last["update_time"], last["session_id"], top=edge["top_time"], at=at)
-            elif edge["walked_count"] == _WINDOW:
-                next_walk = walk.onward(edge["last_time"], edge["last_id"], top=edge["top_time"], at=at)
-            elif walk.after is not None:
-                again = walk.again()
-                if (await self._rows(tx, tenant_id, wanted, again, holders, 1))[0]["walked_count"]:
-                    next_walk = again
-        token = "" if next_walk is None else write_token(next_walk.place(), tenant_id, request)
-        return pb.ListSessionsResponse(sessions=sessions, next_page_token=token)
+            matching = [row for row in rows if row["session_id"] is not None]
+            is_window_full = edge["scanned_count"] == _SCAN_WINDOW
+            has_second_pass = False
+            if len(matching) < limit and not is_window_full and cursor.after is not None:
+                second_pass = await self._scan(tx, tenant_id, session_filter, cursor.second_pass(), session_ids, 1)
+                has_second_pass = bool(second_pass[0]["scanned_count"])
+        return SessionScan(
+            rows=matching,
+            is_window_full=is_window_full,
+            has_second_pass=has_second_pass,
+            newest_update_time=edge["newest_update_time"],
+            last_time=edge["last_time"],
+            last_id=edge["last_id"],
+        )
 
-    async def update(self, who: Caller, once: IdempotencyKey, change: Change, at: datetime) -> pb.UpdateSessionResponse:
-        """Change a session, or return the answer that its request_id has."""
-        tenant_id = who.tenant()
+    async def update_session(
+        self, tenant_id: UUID, key: IdempotencyKey, change: SessionChange, at: datetime
+    ) -> pb.UpdateSessionResponse:
+        """Change a session, or return the saved response of a repeated request.
+
+        Raises SessionNotFound, RevisionStale, SessionHidden and SessionEnded.
+        """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
-            if first is not None:
-                return pb.UpdateSessionResponse.FromString(first)
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.UpdateSessionResponse.FromString(saved)
             row = await tx.row(
                 _QUERIES["update_session"],
                 tenant_id=tenant_id,
@@ -147,158 +158,155 @@ class SessionStore:
                 at=at,
             )
             if row is None:
-                current = await self._row(tx, tenant_id, change.session_id)
+                current = await require_session(tx, tenant_id, change.session_id)
                 if change.revision not in (0, current["revision"]):
                     raise RevisionStale(given=change.revision, current=current["revision"])
-                wire.state_of(current).must_be_open(session_id=change.session_id)
-                # It was brought back a moment ago.
+                convert.session_state(current).require_open(session_id=change.session_id)
+                # A concurrent call has unhidden the session after the update failed.
                 raise TransactionConflict
             if row["has_uninherited"]:
-                # A long session's others follow in the worker's rounds.
+                # One batch here; the worker's rounds change the rest of a long session.
                 await inherit_participants(tx, tenant_id, session_id=change.session_id)
             if "metadata" in change.fields:
                 await tx.execute(
                     _QUERIES["delete_session_properties"], tenant_id=tenant_id, session_id=change.session_id
                 )
-                await self._keep_properties(tx, tenant_id, change.session_id, change.properties)
-            response = pb.UpdateSessionResponse(session=wire.session(row))
-            await self._requests.answer(tx, tenant_id, once, response)
+                await self._insert_properties(tx, tenant_id, change.session_id, change.properties)
+            response = pb.UpdateSessionResponse(session=convert.session(row))
+            await self._idempotency.answer(tx, tenant_id, key, response)
             return response
 
-    async def end(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.EndSessionRequest, at: datetime
+    async def end_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
     ) -> pb.EndSessionResponse:
-        """Close a session; one that is closed already comes back as it is, a repeated request gets its first answer."""
-        end_time = read_past_time(request, "end_time", at) if request.keep_times else None
-        move = StateTransition(
-            SessionState.ended,
-            end_time or at,
-            end_time=end_time or at,
-            end_reason=request.reason or None,
-            summary=request.summary or None,
-        )
-        return await self._move(
-            tenant_id, once, request.session_id, move, lambda session: pb.EndSessionResponse(session=session)
-        )
+        """End a session, or return the saved response; an ended session is unchanged.
 
-    async def archive(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.ArchiveSessionRequest, at: datetime
+        Raises SessionNotFound, SessionHidden and SessionArchived.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.EndSessionResponse.FromString(saved)
+            row = await self._transition(tx, tenant_id, session_id, SessionState.end, transition)
+            response = pb.EndSessionResponse(session=convert.session(row))
+            await self._idempotency.answer(tx, tenant_id, key, response)
+            return response
+
+    async def hide_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
     ) -> pb.ArchiveSessionResponse:
-        """Put a session away; one that is away already comes back as it is."""
-        archive_time = read_past_time(request, "archive_time", at) if request.keep_times else None
-        move = StateTransition(SessionState.archived, archive_time or at, archive_time=archive_time or at)
-        return await self._move(
-            tenant_id, once, request.session_id, move, lambda session: pb.ArchiveSessionResponse(session=session)
-        )
+        """Hide a session, or return the saved response; a hidden session is unchanged. Raises SessionNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.ArchiveSessionResponse.FromString(saved)
+            row = await self._transition(tx, tenant_id, session_id, SessionState.hide, transition)
+            response = pb.ArchiveSessionResponse(session=convert.session(row))
+            await self._idempotency.answer(tx, tenant_id, key, response)
+            return response
 
-    async def unarchive(
-        self, tenant_id: UUID, once: IdempotencyKey, request: pb.UnarchiveSessionRequest, at: datetime
+    async def unhide_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
     ) -> pb.UnarchiveSessionResponse:
-        """Bring a session back as it was; one that is not away comes back as it is."""
-        move = StateTransition(SessionState.unarchived, at)
-        return await self._move(
-            tenant_id, once, request.session_id, move, lambda session: pb.UnarchiveSessionResponse(session=session)
-        )
+        """Unhide a session, or return the saved response; a session that is not hidden is unchanged.
 
-    async def delete(
-        self, tenant_id: UUID, once: IdempotencyKey, session_id: str, at: datetime
+        Raises SessionNotFound and SessionArchived.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.UnarchiveSessionResponse.FromString(saved)
+            row = await self._transition(tx, tenant_id, session_id, SessionState.unhide, transition)
+            response = pb.UnarchiveSessionResponse(session=convert.session(row))
+            await self._idempotency.answer(tx, tenant_id, key, response)
+            return response
+
+    async def delete_session(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
     ) -> pb.DeleteSessionResponse:
-        """Take a session, its messages and what search knows of them away, all or nothing, once for each request."""
+        """Delete a session with its messages, once for each request. Raises SessionNotFound."""
         response = pb.DeleteSessionResponse()
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, key, answer=response) is not None:
                 return response
-            gone = await delete_session_rows(tx, tenant_id, session_id, at)
-            if gone is None:
+            charges = await delete_session_rows(tx, tenant_id, session_id, at)
+            if charges is None:
                 raise SessionNotFound(session_id=session_id)
-            await self._quotas.charge(tx, tenant_id, gone)
+            await self._quotas.charge(tx, tenant_id, charges)
         return response
 
-    async def _move(
-        self,
+    @staticmethod
+    async def _transition(
+        tx: Transaction,
         tenant_id: UUID,
-        once: IdempotencyKey,
         session_id: str,
-        move: StateTransition,
-        respond: Callable[[pb.Session], Response],
-    ) -> Response:
-        """Bring a session into the state that the move makes of its own, or return the answer that the request has."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
-            if first is not None:
-                return type(respond(pb.Session())).FromString(first)
-            row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
-            if row is None:
-                raise SessionNotFound(session_id=session_id)
-            standing = wire.state_of(row)
-            moved = move.verb(standing)
-            if moved != standing:
-                if row["store_time"] is not None:
-                    raise SessionArchived(session_id=session_id)
-                locked = row
-                row = (
-                    await tx.row(
-                        _QUERIES["move_session"],
-                        tenant_id=tenant_id,
-                        session_id=session_id,
-                        state=moved.state,
-                        archived_state=moved.archived_state,
-                        archive_time=move.archive_time,
-                        end_time=move.end_time,
-                        end_reason=move.end_reason,
-                        summary=move.summary,
-                        at=move.at,
-                    )
-                    or locked
-                )
-            response = respond(wire.session(row))
-            await self._requests.answer(tx, tenant_id, once, response)
-            return response
+        rule: Callable[[SessionState], SessionState],
+        transition: Transition,
+    ) -> Record:
+        """Change a session's state by a rule of its lifecycle; return its row."""
+        row = await lock_session(tx, tenant_id, session_id)
+        state = convert.session_state(row)
+        new_state = rule(state)
+        if new_state == state:
+            return row
+        if row["store_time"] is not None:
+            raise SessionArchived(session_id=session_id)
+        changed = await tx.row(
+            _QUERIES["set_session_state"],
+            tenant_id=tenant_id,
+            session_id=session_id,
+            state=new_state.state,
+            archived_state=new_state.archived_state,
+            archive_time=transition.archive_time,
+            end_time=transition.end_time,
+            end_reason=transition.end_reason,
+            summary=transition.summary,
+            at=transition.at,
+        )
+        return changed or row
 
     @staticmethod
-    async def _keep_properties(
+    async def _insert_properties(
         tx: Transaction, tenant_id: UUID, session_id: str, properties: Iterable[Property]
     ) -> None:
         rows = [{"path": path, "value": value, "session_id": session_id} for path, value in sorted(properties)]
         await tx.insert(_QUERIES["insert_session_properties"], tenant_id, rows)
 
     @staticmethod
-    async def _row(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
-        row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
-        if row is None:
-            raise SessionNotFound(session_id=session_id)
-        return row
-
-    @staticmethod
-    async def _holders(tx: Transaction, tenant_id: UUID, wanted: SessionFilter) -> list[str] | None:
-        """Return all sessions that have one of the properties asked for, if one is that rare."""
-        for path, value in wanted.properties:
+    async def _find_rare_property(tx: Transaction, tenant_id: UUID, session_filter: SessionFilter) -> list[str] | None:
+        """Return all sessions that have a rare property of the filter; None when no property is rare."""
+        for path, value in session_filter.properties:
             rows = await tx.rows(
-                _QUERIES["holders_of_property"], tenant_id=tenant_id, path=path, value=value, count=_WINDOW
+                _QUERIES["sessions_with_property"], tenant_id=tenant_id, path=path, value=value, count=_SCAN_WINDOW
             )
-            if len(rows) < _WINDOW:
+            if len(rows) < _SCAN_WINDOW:
                 return [row["session_id"] for row in rows]
         return None
 
     @staticmethod
-    async def _rows(
-        tx: Transaction, tenant_id: UUID, wanted: SessionFilter, walk: ListCursor, holders: list[str] | None, limit: int
+    async def _scan(
+        tx: Transaction,
+        tenant_id: UUID,
+        session_filter: SessionFilter,
+        cursor: ListCursor,
+        session_ids_with_property: list[str] | None,
+        limit: int,
     ) -> list[Record]:
-        """Return one row at least, which says what was looked at."""
-        conditions = {
-            **wanted.conditions(),
-            **wanted.source(holders),
+        """Return the matching sessions of a window; at least one row, which describes the window."""
+        values = {
+            **session_filter.conditions(),
+            **session_filter.scan_source(session_ids_with_property),
             "tenant_id": tenant_id,
-            "window": _WINDOW,
+            "window": _SCAN_WINDOW,
             "limit": limit,
         }
-        if walk.is_again:
+        if cursor.is_second_pass:
             return await tx.rows(
-                _QUERIES["list_sessions_again"],
-                **conditions,
-                floor=walk.top,
-                started=walk.started,
-                after_id=walk.after_id,
+                _QUERIES["list_sessions_second_pass"],
+                **values,
+                updated_after=cursor.newest_update_time,
+                created_until=cursor.start_time,
+                after_id=cursor.after_id,
             )
-        after_time, after_id = walk.after or (None, None)
-        return await tx.rows(_QUERIES["list_sessions"], **conditions, after_time=after_time, after_id=after_id)
+        after_time, after_id = cursor.after or (None, None)
+        return await tx.rows(_QUERIES["list_sessions"], **values, after_time=after_time, after_id=after_id)

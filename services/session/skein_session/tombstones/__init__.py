@@ -1,1 +1,1 @@
-"""Salted digests of purged names, by which nothing takes their place."""
+"""Tombstones: salted digests of purged names, which keep the names from being used again."""

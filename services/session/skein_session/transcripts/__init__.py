@@ -1,1 +1,1 @@
-"""Reads of what was said: pages of a session, messages of an agent, and the recent window."""
+"""Reads of transcripts: pages of a session, messages of an agent or subject, and the recent window."""

@@ -1,204 +1,208 @@
-"""What was said, newest first: of an agent over all sessions, of a session up to a budget, and summaries of it."""
+"""Reads of transcripts: pages of a session, messages of an agent or subject, and the newest messages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
-from skein_kit.errors import PageTokenInvalid
-from skein_kit.ids import min_id_at, parse_id
-from skein_kit.rpc.pagination import PAGE_BYTES, read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import read_time
-from skein_kit.text.summary import MAX_READ_CHARACTERS, MAX_READ_MESSAGES
-from skein_kit.text.token_estimate import DEFAULT_BUDGET
-from skein_session.errors import SessionArchived, SessionNotFound
+from skein_kit.ids import parse_id
+from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_kit.text.summary import MAX_READ_MESSAGES
+from skein_session.errors import SessionArchived
 from skein_session.messages.id_ranges import id_ranges
-from skein_session.messages.store import read_in_order
-from skein_session.sessions import convert as wire
+from skein_session.messages.store import read_in_order, read_order
+from skein_session.page_tokens import MAX_SEQUENCE
+from skein_session.sessions.rows import require_session, require_unarchived_session
 from skein_session.transcripts.window import RecentWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
     from asyncpg import Record
 
+    from skein.session.v1 import session_pb2 as pb
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
-    from skein_kit.identity.identity_token import Caller
+    from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
 
 _QUERIES = Queries.of("skein_session")
-# Messages that one page of an agent's looks at.
-_WINDOW = 1000
-# Above every sequence number.
-_END = 2**63 - 1
+# Messages that one page of an agent's messages scans.
+_SCAN_WINDOW = 1000
+# Archived messages that are converted at once, so that a page of the longest ones is never in memory at once.
+_CONVERT_BATCH = 64
 
 
-class TranscriptChanged(Exception):
-    """What was said has changed since it was read."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranscriptPage:
+    """Messages of one page, which may end before `page_size` messages because of their bytes."""
+
+    messages: list[pb.Message]
+    # The sequence number that the next page begins after; None on the last page.
+    next_sequence: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentMessagesPage:
+    """Messages of one page."""
+
+    messages: list[pb.Message]
+    # The message that the next page begins after; None on the last page.
+    next_id: UUID | None
 
 
 class TranscriptStore:
-    """Reads transcripts from their end."""
+    """Transcripts, from the tables and from cold storage."""
 
-    def __init__(self, database: Database, requests: IdempotencyStore) -> None:
+    def __init__(self, database: Database, archives: ColdStorageStore) -> None:
         self._database = database
-        self._requests = requests
+        self._archives = archives
 
-    async def of_agent(
-        self, tenant_id: UUID, request: pb.ListAgentMessagesRequest, at: datetime
-    ) -> pb.ListAgentMessagesResponse:
-        """Read a page of what an agent or a subject said in any session, newest first."""
-        start, end = read_time(request, "start_time"), read_time(request, "end_time")
-        lowest = None if start is None else min_id_at(start)
-        below = _id_of(read_token(request.page_token, tenant_id, request))
-        if below is None and end is not None:
-            below = min_id_at(end)
-        size = resolve_page_size(request.page_size)
-        response = pb.ListAgentMessagesResponse()
-        async with self._database.tenant(tenant_id) as tx:
-            looked: list[Record] = []
-            for from_id, before_id in id_ranges(lowest, below, at):
-                looked += await self._looked(tx, tenant_id, request, from_id, before_id, _WINDOW - len(looked))
-                if len(looked) == _WINDOW or sum(row["passes"] for row in looked) > size:
-                    break
-            passing = [row["message_id"] for row in looked if row["passes"]]
-            next_place: UUID | None = None
-            if len(passing) > size:
-                next_place = passing[size - 1]
-            elif len(looked) == _WINDOW:
-                next_place = looked[-1]["message_id"]
-            taken = 0
-            async for message in read_in_order(tx, tenant_id, passing[:size]):
-                taken += message.ByteSize()
-                if response.messages and taken > PAGE_BYTES:
-                    next_place = parse_id(response.messages[-1].message_id)
-                    break
-                response.messages.append(message)
-        if next_place is not None:
-            response.next_page_token = write_token([str(next_place)], tenant_id, request)
-        return response
-
-    async def window(self, tenant_id: UUID, request: pb.GetRecentWindowRequest) -> pb.GetRecentWindowResponse:
-        """Read the newest messages that fit the budget, and the summary when something is left out."""
-        async with self._database.tenant(tenant_id) as tx:
-            session = await self._session(tx, tenant_id, request.session_id)
-            window = RecentWindow(request.token_budget or DEFAULT_BUDGET, session["summary"] or "")
-            ids = await self._newest(tx, tenant_id, request.session_id)
-            taken = 0
-            async for message in read_in_order(tx, tenant_id, ids, session_id=request.session_id):
-                taken += message.ByteSize()
-                if taken > PAGE_BYTES or not window.take(message):
-                    break
-        is_cut = len(window.taken) < session["message_count"]
-        summary = window.close(is_cut=is_cut)
-        return pb.GetRecentWindowResponse(
-            messages=window.messages(), summary=summary, token_count=window.token_count, truncated=is_cut
-        )
-
-    async def said(self, tenant_id: UUID, session_id: str) -> tuple[pb.Session, Sequence[pb.Message], bool]:
-        """Read a session and what its summary is made of, oldest first; say whether something older was left out."""
-        async with self._database.tenant(tenant_id) as tx:
-            session = wire.session(await self._session(tx, tenant_id, session_id))
-            messages: list[pb.Message] = []
-            characters = 0
-            ids = await self._newest(tx, tenant_id, session_id)
-            async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
-                characters += len(message.content)
-                if characters > MAX_READ_CHARACTERS:
-                    break
-                # What comes with the words may be a thousand times as long.
-                messages.append(
-                    pb.Message(
-                        message_id=message.message_id, role=message.role, name=message.name, content=message.content
-                    )
-                )
-        return session, messages[::-1], len(messages) < session.message_count
-
-    async def keep_summary(
+    async def list_messages(
         self,
-        who: Caller,
-        once: IdempotencyKey,
-        response: pb.SummarizeSessionResponse,
-        at: datetime,
-        *,
-        store: bool,
-        made_of: Sequence[UUID],
-    ) -> pb.SummarizeSessionResponse:
-        """Store a summary if it is to be kept, and the answer; or return the answer that the request has.
-
-        Raises Outdated when a message that it is made of is gone: what is kept says nothing of what was purged.
-        """
-        tenant_id, session_id = who.tenant(), response.session.session_id
-        if not (store or once.request_id):
-            return response
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
-            if first is not None:
-                return pb.SummarizeSessionResponse.FromString(first)
-            row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
-            if row is None:
-                raise SessionNotFound(session_id=session_id)
-            left = await tx.value(_QUERIES["count_messages"], tenant_id=tenant_id, message_ids=list(made_of))
-            if left < len(made_of):
-                raise TranscriptChanged
-            if store and response.summary:
-                row = await tx.row(
-                    _QUERIES["store_summary"],
-                    tenant_id=tenant_id,
-                    session_id=session_id,
-                    summary=response.summary,
-                    at=at,
-                )
-                if row is not None:
-                    response.session.CopyFrom(wire.session(row))
-            await self._requests.answer(tx, tenant_id, once, response)
-        return response
-
-    @staticmethod
-    async def _looked(
-        tx: Transaction,
         tenant_id: UUID,
-        request: pb.ListAgentMessagesRequest,
-        from_id: UUID,
-        before_id: UUID,
-        count: int,
-    ) -> list[Record]:
-        of = {"tenant_id": tenant_id, "from_id": from_id, "before_id": before_id, "window": count}
-        if not request.agent_id:
-            return await tx.rows(_QUERIES["messages_of_subject"], **of, subject_id=request.subject_id)
-        return await tx.rows(
-            _QUERIES["messages_of_agent"], **of, agent_id=request.agent_id, subject_id=request.subject_id or None
-        )
+        session_id: str,
+        *,
+        sequence: int | None,
+        newest_first: bool,
+        page_size: int,
+        show_archived: bool,
+    ) -> TranscriptPage:
+        """Read a page of a session after (newest first: before) a sequence number; None is the first page.
 
-    @staticmethod
-    async def _session(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
-        row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
-        if row is None:
-            raise SessionNotFound(session_id=session_id)
-        if row["store_time"] is not None:
-            raise SessionArchived(session_id=session_id)
-        return row
+        Raises SessionNotFound. For an archived session raises SessionArchived without `show_archived`, and
+        ArchiveDamaged with it.
+        """
+        if sequence is None:
+            sequence = MAX_SEQUENCE if newest_first else 0
+        try:
+            return await self._list_active(
+                tenant_id, session_id, sequence, newest_first=newest_first, page_size=page_size
+            )
+        except SessionArchived:
+            if not show_archived:
+                raise
+        archived = await self._archives.read(tenant_id, session_id)
+        if archived is None:
+            # A concurrent call has unarchived the session.
+            return await self._list_active(
+                tenant_id, session_id, sequence, newest_first=newest_first, page_size=page_size
+            )
+        return await self._list_archived(tenant_id, archived, sequence, newest_first=newest_first, page_size=page_size)
 
-    @staticmethod
-    async def _newest(tx: Transaction, tenant_id: UUID, session_id: str) -> list[UUID]:
-        rows = await tx.rows(
-            _QUERIES["order_before"],
-            tenant_id=tenant_id,
-            session_id=session_id,
-            sequence=_END,
-            limit=MAX_READ_MESSAGES,
-        )
-        return [row["message_id"] for row in rows]
+    async def list_agent_messages(
+        self,
+        tenant_id: UUID,
+        *,
+        agent_id: str | None,
+        subject_id: str | None,
+        lowest_id: UUID | None,
+        before_id: UUID | None,
+        page_size: int,
+        at: datetime,
+    ) -> AgentMessagesPage:
+        """Read a page of messages of an agent or a subject in all sessions, newest first.
+
+        The ids are from `lowest_id` (inclusive) to `before_id` (exclusive); None is no bound.
+        """
+        messages: list[pb.Message] = []
+        async with self._database.tenant(tenant_id) as tx:
+            scanned: list[Record] = []
+            for range_start, range_end in id_ranges(lowest_id, before_id, at):
+                id_range = {"from_id": range_start, "before_id": range_end, "window": _SCAN_WINDOW - len(scanned)}
+                if agent_id is None:
+                    query, values = "messages_of_subject", {"subject_id": subject_id}
+                else:
+                    query, values = "messages_of_agent", {"agent_id": agent_id, "subject_id": subject_id}
+                scanned += await tx.rows(_QUERIES[query], tenant_id=tenant_id, **id_range, **values)
+                if len(scanned) == _SCAN_WINDOW or sum(row["is_match"] for row in scanned) > page_size:
+                    break
+            matching = [row["message_id"] for row in scanned if row["is_match"]]
+            next_id: UUID | None = None
+            if len(matching) > page_size:
+                next_id = matching[page_size - 1]
+            elif len(scanned) == _SCAN_WINDOW:
+                next_id = scanned[-1]["message_id"]
+            byte_count = 0
+            async for message in read_in_order(tx, tenant_id, matching[:page_size]):
+                byte_count += message.ByteSize()
+                if messages and byte_count > PAGE_BYTES:
+                    next_id = parse_id(messages[-1].message_id)
+                    break
+                messages.append(message)
+        return AgentMessagesPage(messages=messages, next_id=next_id)
+
+    async def read_window(self, tenant_id: UUID, session_id: str, token_budget: int) -> RecentWindow:
+        """Read the newest messages that fit the budget, and the session's summary when messages are left out.
+
+        Raises SessionNotFound and SessionArchived.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            session = await require_unarchived_session(tx, tenant_id, session_id)
+            window = RecentWindow(token_budget, session["summary"] or "")
+            ids = await newest_message_ids(tx, tenant_id, session_id)
+            byte_count = 0
+            async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
+                byte_count += message.ByteSize()
+                if byte_count > PAGE_BYTES or not window.add(message):
+                    break
+        window.close(message_count=session["message_count"])
+        return window
+
+    async def _list_active(
+        self, tenant_id: UUID, session_id: str, sequence: int, *, newest_first: bool, page_size: int
+    ) -> TranscriptPage:
+        messages: list[pb.Message] = []
+        async with self._database.tenant(tenant_id, reads=True) as tx:
+            query = "order_before" if newest_first else "order_after"
+            order = await read_order(tx, tenant_id, session_id, query, sequence=sequence, limit=page_size + 1)
+            if not order:
+                await require_session(tx, tenant_id, session_id)
+            byte_count = 0
+            ids = [row["message_id"] for row in order[:page_size]]
+            async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
+                byte_count += message.ByteSize()
+                if messages and byte_count > PAGE_BYTES:
+                    return TranscriptPage(messages=messages, next_sequence=messages[-1].sequence)
+                messages.append(message)
+        if len(order) <= page_size:
+            return TranscriptPage(messages=messages)
+        # When a concurrent call has deleted all messages of a full page, the list goes on after it.
+        next_sequence = messages[-1].sequence if messages else order[page_size - 1]["sequence"]
+        return TranscriptPage(messages=messages, next_sequence=next_sequence)
+
+    async def _list_archived(
+        self, tenant_id: UUID, archived: ArchivedSession, sequence: int, *, newest_first: bool, page_size: int
+    ) -> TranscriptPage:
+        rows = [
+            row
+            for row in archived.rows.messages
+            if row["is_active"] and (row["sequence"] < sequence if newest_first else row["sequence"] > sequence)
+        ]
+        if newest_first:
+            rows.reverse()
+        messages: list[pb.Message] = []
+        byte_count = 0
+        for start in range(0, min(page_size, len(rows)), _CONVERT_BATCH):
+            batch = rows[start : min(start + _CONVERT_BATCH, page_size)]
+            for record in await self._archives.to_records(tenant_id, batch):
+                message = message_rows.message(record)
+                byte_count += message.ByteSize()
+                if messages and byte_count > PAGE_BYTES:
+                    return TranscriptPage(messages=messages, next_sequence=messages[-1].sequence)
+                messages.append(message)
+        next_sequence = messages[-1].sequence if len(rows) > page_size else None
+        return TranscriptPage(messages=messages, next_sequence=next_sequence)
 
 
-def _id_of(place: Sequence[str] | None) -> UUID | None:
-    """Read the message that a page token names; None for the first page."""
-    if place is None:
-        return None
-    message_id = parse_id(place[0]) if len(place) == 1 else None
-    if message_id is None:
-        raise PageTokenInvalid
-    return message_id
+async def newest_message_ids(tx: Transaction, tenant_id: UUID, session_id: str) -> list[UUID]:
+    """Return the ids of the newest MAX_READ_MESSAGES messages of a session, newest first."""
+    rows = await tx.rows(
+        _QUERIES["order_before"],
+        tenant_id=tenant_id,
+        session_id=session_id,
+        sequence=MAX_SEQUENCE,
+        limit=MAX_READ_MESSAGES,
+    )
+    return [row["message_id"] for row in rows]

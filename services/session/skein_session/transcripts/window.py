@@ -1,6 +1,6 @@
-"""How much of a conversation fits a budget of tokens. Pure.
+"""The newest messages of a session within a budget of tokens. Pure.
 
-Beside what its text takes (`skein_kit.text.token_estimate`), each message takes four tokens for its role and wrapping.
+Each message costs its text (`skein_kit.text.token_estimate`) and four tokens for its role and wrapping.
 """
 
 from __future__ import annotations
@@ -28,39 +28,43 @@ def tokens_of(message: pb.Message) -> int:
 
 @dataclass(slots=True)
 class RecentWindow:
-    """The newest messages that fit a budget, taken one by one, newest first.
+    """The newest messages that fit a budget, added one by one, newest first.
 
-    The summary of what came before belongs to a window that leaves something out. It may take half of the budget; a
-    longer one is left out, for half a summary may say the opposite.
+    A window that leaves messages out has the session's summary. A summary of more than half of the budget is left
+    out whole, because a part of it may say the opposite.
     """
 
     budget: int
     summary: str = ""
     # Newest first, each with its tokens.
-    taken: list[tuple[pb.Message, int]] = field(default_factory=list)
+    messages_with_tokens: list[tuple[pb.Message, int]] = field(default_factory=list)
     token_count: int = 0
     is_full: bool = False
+    # True when older messages are left out; set by close.
+    is_cut: bool = False
 
-    def take(self, message: pb.Message) -> bool:
-        """Add the next older message if it fits; what comes after one that does not is never asked."""
+    def add(self, message: pb.Message) -> bool:
+        """Add the next older message; return False, for every later message too, when it does not fit."""
         tokens = tokens_of(message)
         if self.is_full or self.token_count + tokens > self.budget:
             self.is_full = True
             return False
-        self.taken.append((message, tokens))
+        self.messages_with_tokens.append((message, tokens))
         self.token_count += tokens
         return True
 
-    def close(self, *, is_cut: bool) -> str:
-        """Make room for the summary when older messages are left out; return it, or "" when it is not to be said."""
+    def close(self, *, message_count: int) -> None:
+        """Reserve tokens for the summary when the session's `message_count` is higher than the window's."""
+        self.is_cut = len(self.messages_with_tokens) < message_count
         tokens = estimate_tokens(self.summary)
-        if not is_cut or not self.summary or tokens > self.budget // 2:
-            return ""
-        while self.taken and self.token_count + tokens > self.budget:
-            self.token_count -= self.taken.pop()[1]
+        if not self.is_cut or tokens > self.budget // 2:
+            self.summary = ""
+        if not self.summary:
+            return
+        while self.messages_with_tokens and self.token_count + tokens > self.budget:
+            self.token_count -= self.messages_with_tokens.pop()[1]
         self.token_count += tokens
-        return self.summary
 
     def messages(self) -> list[pb.Message]:
         """Return the messages, oldest first."""
-        return [message for message, _ in reversed(self.taken)]
+        return [message for message, _ in reversed(self.messages_with_tokens)]

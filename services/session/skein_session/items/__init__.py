@@ -1,0 +1,1 @@
+"""Items: short-lived values of a session."""

@@ -1,0 +1,119 @@
+"""Items in the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import states_pb2 as pb
+from skein_kit.database.named_queries import Queries
+from skein_kit.errors import TransactionConflict
+from skein_session.errors import ItemNotFound, ItemsFull
+from skein_session.items import convert
+from skein_session.items.model import MAX_ITEMS
+from skein_session.sessions.rows import lock_session_shared, require_session
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from asyncpg import Record
+
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_session.items.model import ItemPut
+
+_QUERIES = Queries.of("skein_session")
+
+
+class ItemStore:
+    """Items by session and key."""
+
+    def __init__(self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+
+    async def put_item(self, caller: Caller, key: IdempotencyKey, put: ItemPut, at: datetime) -> pb.PutItemResponse:
+        """Store an item in place of the one under its key, or return the saved response of a repeated request.
+
+        Raises SessionNotFound and ItemsFull.
+        """
+        tenant_id = caller.tenant()
+        of_session = {"tenant_id": tenant_id, "session_id": put.session_id}
+        async with self._database.tenant(tenant_id) as tx:
+            saved = await self._idempotency.claim(tx, tenant_id, key)
+            if saved is not None:
+                return pb.PutItemResponse.FromString(saved)
+            await lock_session_shared(tx, tenant_id, put.session_id)
+            row = await tx.row(
+                _QUERIES["put_item"],
+                **of_session,
+                key=put.key,
+                value=put.value,
+                expire_time=put.expire_time,
+                at=at,
+                create_time=put.times.create_time,
+                update_time=put.times.update_time,
+                created_by=caller.principal,
+            )
+            if row is None:  # The statement always returns a row.
+                raise TransactionConflict
+            if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
+                raise ItemsFull(limit=MAX_ITEMS)
+            response = pb.PutItemResponse(item=convert.session_item(row))
+            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
+        return response
+
+    async def get_item(self, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> Record:
+        """Read an item that has not expired. Raises SessionNotFound and ItemNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            row = await tx.row(_QUERIES["get_item"], tenant_id=tenant_id, session_id=session_id, key=item_key, at=at)
+            if row is None:
+                await require_session(tx, tenant_id, session_id)
+                raise ItemNotFound
+        return row
+
+    async def list_items(
+        self, tenant_id: UUID, session_id: str, *, prefix: str | None, after_key: str, at: datetime, limit: int
+    ) -> list[Record]:
+        """Read items of a session that have not expired, by key. Raises SessionNotFound."""
+        async with self._database.tenant(tenant_id) as tx:
+            rows = await tx.rows(
+                _QUERIES["list_items"],
+                tenant_id=tenant_id,
+                session_id=session_id,
+                after=after_key,
+                prefix=prefix,
+                at=at,
+                limit=limit,
+            )
+            if not rows:
+                await require_session(tx, tenant_id, session_id)
+        return rows
+
+    async def delete_item(
+        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, item_key: str, at: datetime
+    ) -> pb.DeleteItemResponse:
+        """Delete an item for good, once for each request. Raises SessionNotFound and ItemNotFound."""
+        response = pb.DeleteItemResponse()
+        async with self._database.tenant(tenant_id) as tx:
+            if await self._idempotency.claim(tx, tenant_id, key, answer=response) is not None:
+                return response
+            await require_session(tx, tenant_id, session_id)
+            expire_time = await tx.value(
+                _QUERIES["delete_item"], tenant_id=tenant_id, session_id=session_id, key=item_key
+            )
+            if expire_time is None or expire_time <= at:
+                raise ItemNotFound
+            await self._quotas.charge(tx, tenant_id, {"session_items": -1})
+        return response
+
+    async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
+        """Delete up to `count` expired items; return how many."""
+        async with self._database.tenant(tenant_id) as tx:
+            deleted = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
+            await self._quotas.charge(tx, tenant_id, {"session_items": -deleted})
+        return deleted

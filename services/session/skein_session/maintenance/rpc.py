@@ -1,0 +1,99 @@
+"""RPCs of SessionInternalService, which the worker calls periodically."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import archives_pb2
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.ids import now
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_session.maintenance.tenant_tables import TENANT_TABLES
+
+if TYPE_CHECKING:
+    from skein_kit.database.monthly_partitions import MonthlyPartitions
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_session.agent_states.store import AgentStateStore
+    from skein_session.cold_storage.store import ColdStorageStore
+    from skein_session.items.store import ItemStore
+    from skein_session.sessions.idle_store import IdleSessionStore
+    from skein_session.sessions.participants import ParticipantStore
+
+_DEFAULT_MONTHS_AHEAD = 3
+_DEFAULT_IDLE_LIMIT = 500
+_DEFAULT_ARCHIVE_LIMIT = 20
+_DEFAULT_INHERIT_LIMIT = 10_000
+# Rows of each kind that one call deletes.
+_EXPIRED_LIMIT = 1000
+
+
+class MaintenanceRpc:
+    """Creates partitions, deletes expired rows, ends idle sessions, archives hidden ones, and purges tenants."""
+
+    def __init__(
+        self,
+        database: Database,
+        months: MonthlyPartitions,
+        *,
+        idempotency: IdempotencyStore,
+        states: AgentStateStore,
+        items: ItemStore,
+        idle: IdleSessionStore,
+        participants: ParticipantStore,
+        archives: ColdStorageStore,
+    ) -> None:
+        self._database = database
+        self._months = months
+        self._idempotency = idempotency
+        self._states = states
+        self._items = items
+        self._idle = idle
+        self._participants = participants
+        self._archives = archives
+
+    async def EnsurePartitions(
+        self, request: pb.EnsurePartitionsRequest, _context: Context
+    ) -> pb.EnsurePartitionsResponse:
+        months_ahead = request.months_ahead or _DEFAULT_MONTHS_AHEAD
+        created_count, horizon = await self._months.ensure_ahead(now(), months_ahead)
+        return pb.EnsurePartitionsResponse(created_count=created_count, horizon_time=to_timestamp(horizon))
+
+    async def DeleteExpired(self, _request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
+        tenant_id = caller(context).tenant()
+        async with self._database.tenant(tenant_id) as tx:
+            deleted_count = await self._idempotency.delete_expired(tx, tenant_id, now())
+        deleted_count += await self._states.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
+        deleted_count += await self._items.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
+        return pb.DeleteExpiredResponse(deleted_count=deleted_count)
+
+    async def EndIdleSessions(self, request: pb.EndIdleSessionsRequest, context: Context) -> pb.EndIdleSessionsResponse:
+        limit = request.limit or _DEFAULT_IDLE_LIMIT
+        ended_count = await self._idle.end_idle(caller(context).tenant(), now(), count=limit)
+        return pb.EndIdleSessionsResponse(ended_count=ended_count, more=ended_count == limit)
+
+    async def InheritParticipants(
+        self, request: pb.InheritParticipantsRequest, context: Context
+    ) -> pb.InheritParticipantsResponse:
+        changed_count, has_more = await self._participants.inherit_batch(
+            caller(context).tenant(), count=request.limit or _DEFAULT_INHERIT_LIMIT
+        )
+        return pb.InheritParticipantsResponse(changed_count=changed_count, more=has_more)
+
+    async def StoreArchived(
+        self, request: archives_pb2.StoreArchivedRequest, context: Context
+    ) -> archives_pb2.StoreArchivedResponse:
+        identity = caller(context)
+        archived_count, has_more = await self._archives.archive_batch(
+            identity.tenant(), at=now(), principal=identity.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
+        )
+        return archives_pb2.StoreArchivedResponse(stored_count=archived_count, more=has_more)
+
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        tenant_id = caller(context).tenant()
+        deleted_counts, has_more = await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, request.limit)
+        # In every call, because a call that was cut off may have written a file since the last one.
+        await self._archives.delete_tenant_files(tenant_id)
+        return pb.PurgeTenantResponse(deleted_counts=deleted_counts, more=has_more)

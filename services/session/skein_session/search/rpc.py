@@ -1,0 +1,106 @@
+"""The RPC that searches messages: by terms and literal text here, by meaning through the recall service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import grpc
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.ids import now
+from skein_kit.rpc.well_known_types import read_time
+from skein_session.search.store import SearchQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skein.recall.v1 import recall_pb2_grpc
+    from skein_session.search.store import SearchStore
+
+DEFAULT_LIMIT = 10
+# Part of the caller's time that is reserved for reading the hits, or for searching by terms instead.
+MARGIN_SECONDS = 1.0
+_UNAVAILABLE_CODES = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.INTERNAL}
+)
+
+
+class SearchRpc:
+    """Searches messages in the mode of the request."""
+
+    def __init__(self, store: SearchStore, recall: recall_pb2_grpc.RecallServiceAsyncStub) -> None:
+        self._store = store
+        self._recall = recall
+
+    async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
+        tenant_id, remaining = caller(context).tenant(), context.time_remaining()
+        query = SearchQuery(
+            text=request.query,
+            session_id=request.session_id,
+            start_time=read_time(request, "start_time"),
+            end_time=read_time(request, "end_time"),
+            limit=request.limit or DEFAULT_LIMIT,
+            context_size=request.context_size,
+        )
+        if request.mode == pb.SEARCH_MODE_LITERAL:
+            return await self._store.search_literal(tenant_id, query, now())
+        if request.mode == pb.SEARCH_MODE_MEANING:
+            return await self._search_meaning(tenant_id, request, query, remaining)
+        if request.mode == pb.SEARCH_MODE_HYBRID:
+            return await self._search_hybrid(tenant_id, request, query, remaining)
+        return await self._store.search_terms(tenant_id, query)
+
+    async def _search_meaning(
+        self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
+    ) -> pb.SearchMessagesResponse:
+        await self._store.require_session(tenant_id, query.session_id)
+        embedded = await self._recall.EmbedText(recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining)
+        scores, _ = await self._recall_scores(
+            request, query, embedding=embedded.embeddings[0].values, seconds=remaining
+        )
+        return await self._store.build_response(tenant_id, query, scores)
+
+    async def _search_hybrid(
+        self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
+    ) -> pb.SearchMessagesResponse:
+        await self._store.require_session(tenant_id, query.session_id)
+        try:
+            scores, is_lexical = await self._recall_scores(
+                request, query, seconds=max(remaining - MARGIN_SECONDS, remaining / 2)
+            )
+        except aio.AioRpcError as error:
+            if error.code() not in _UNAVAILABLE_CODES:
+                raise
+            response = await self._store.search_terms(tenant_id, query)
+            is_lexical = True
+        else:
+            response = await self._store.build_response(tenant_id, query, scores)
+        response.meaning_unavailable = is_lexical
+        return response
+
+    async def _recall_scores(
+        self,
+        request: pb.SearchMessagesRequest,
+        query: SearchQuery,
+        *,
+        seconds: float,
+        embedding: Sequence[float] = (),
+    ) -> tuple[Mapping[UUID, float], bool]:
+        """Return recall's hits with their scores, best first, and whether the signals are lexical alone."""
+        recall_request = recall_pb2.RecallRequest(
+            query="" if embedding else query.text,
+            embedding=embedding,
+            limit=query.limit,
+            kinds=[recall_pb2.ITEM_KIND_MESSAGE],
+            filter=memory_pb2.MemoryFilter(session_id=query.session_id),
+        )
+        for field in ("start_time", "end_time"):
+            if request.HasField(field):
+                getattr(recall_request.filter, field).CopyFrom(getattr(request, field))
+        response = await self._recall.Recall(recall_request, timeout=seconds)
+        return {UUID(hit.item_id): hit.score for hit in response.hits}, response.dense_unavailable

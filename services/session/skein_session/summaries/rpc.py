@@ -1,0 +1,104 @@
+"""The RPC that summarizes a session: by a chat model if one is configured, else by the session's own sentences."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import TransactionConflict
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import now
+from skein_kit.telemetry import logs
+from skein_kit.text.summary import DEFAULT_CHARACTERS, SpeakerTurn, summarize
+from skein_session.messages.convert import ROLES
+from skein_session.summaries.chat_model import ChatModel, ChatModelError
+from skein_session.summaries.store import TranscriptChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skein_session.summaries.store import SummaryStore
+
+# Part of the caller's time that is reserved for saving the summary and replying.
+MARGIN_SECONDS = 1.0
+NOT_CONFIGURED = "not configured"
+# Attempts while concurrent calls delete messages of the transcript.
+_MAX_ATTEMPTS = 3
+_SUMMARIZED_ROLES = (pb.MESSAGE_ROLE_USER, pb.MESSAGE_ROLE_ASSISTANT)
+
+log = logs.get("session")
+
+
+class SummaryRpc:
+    """Summarizes sessions; no connection is open during a call of the model."""
+
+    def __init__(self, summaries: SummaryStore, model: ChatModel | None) -> None:
+        self._summaries = summaries
+        self._model = model
+
+    async def SummarizeSession(
+        self, request: pb.SummarizeSessionRequest, context: Context
+    ) -> pb.SummarizeSessionResponse:
+        identity, at = caller(context), now()
+        key = IdempotencyKey.of(identity, request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + context.time_remaining()
+        for _ in range(_MAX_ATTEMPTS):
+            transcript = await self._summaries.read_transcript(identity.tenant(), request.session_id)
+            response = pb.SummarizeSessionResponse(session=transcript.session, truncated=transcript.is_cut)
+            model_seconds = deadline - loop.time() - MARGIN_SECONDS
+            await self._summarize(request, to_turns(transcript.messages), model_seconds, response)
+            with suppress(TranscriptChanged):
+                return await self._summaries.save_summary(
+                    identity.tenant(),
+                    key,
+                    response,
+                    at,
+                    is_stored=request.store,
+                    source_message_ids=[UUID(message.message_id) for message in transcript.messages],
+                )
+        raise TransactionConflict
+
+    async def _summarize(
+        self,
+        request: pb.SummarizeSessionRequest,
+        turns: Sequence[SpeakerTurn],
+        model_seconds: float,
+        response: pb.SummarizeSessionResponse,
+    ) -> None:
+        """Set the summary, its method and the reason of a fallback."""
+        max_characters = request.max_characters or DEFAULT_CHARACTERS
+        if turns and request.method != pb.SUMMARY_METHOD_EXTRACTIVE:
+            await self._summarize_by_model(turns, max_characters, model_seconds, response)
+            if request.method == pb.SUMMARY_METHOD_UNSPECIFIED and response.fallback_reason == NOT_CONFIGURED:
+                # The caller has not asked for a model.
+                response.fallback_reason = ""
+        if not response.summary:
+            response.method = pb.SUMMARY_METHOD_EXTRACTIVE
+            response.summary = await asyncio.to_thread(summarize, turns, most=max_characters)
+
+    async def _summarize_by_model(
+        self, turns: Sequence[SpeakerTurn], max_characters: int, seconds: float, response: pb.SummarizeSessionResponse
+    ) -> None:
+        if self._model is None:
+            response.fallback_reason = NOT_CONFIGURED
+            return
+        try:
+            response.summary = await self._model.summarize(turns, max_characters=max_characters, seconds=seconds)
+            response.method = pb.SUMMARY_METHOD_MODEL
+        except ChatModelError as error:
+            log.warning("summary_model_failed", why=error.reason)
+            response.fallback_reason = error.reason
+
+
+def to_turns(messages: Sequence[pb.Message]) -> list[SpeakerTurn]:
+    """Return the turns of users and assistants that have text; tool and system messages are no conversation."""
+    return [
+        SpeakerTurn(message.name or ROLES[message.role], message.content, message.role == pb.MESSAGE_ROLE_USER)
+        for message in messages
+        if message.role in _SUMMARIZED_ROLES and message.content.strip()
+    ]

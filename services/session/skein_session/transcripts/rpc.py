@@ -1,0 +1,74 @@
+"""RPCs that read transcripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.session.v1 import session_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import FieldInvalid
+from skein_kit.ids import min_id_at, now
+from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import read_time
+from skein_kit.text.token_estimate import DEFAULT_BUDGET
+from skein_session.page_tokens import id_from_page_token, sequence_from_page_token
+
+if TYPE_CHECKING:
+    from skein_session.transcripts.store import TranscriptStore
+
+
+class TranscriptRpc:
+    """Lists messages of a session or an agent, and reads the recent window."""
+
+    def __init__(self, transcripts: TranscriptStore) -> None:
+        self._transcripts = transcripts
+
+    async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
+        tenant_id = caller(context).tenant()
+        page = await self._transcripts.list_messages(
+            tenant_id,
+            request.session_id,
+            sequence=sequence_from_page_token(read_token(request.page_token, tenant_id, request)),
+            newest_first=request.newest_first,
+            page_size=resolve_page_size(request.page_size),
+            show_archived=request.show_stored,
+        )
+        response = pb.ListMessagesResponse(messages=page.messages)
+        if page.next_sequence is not None:
+            response.next_page_token = write_token([str(page.next_sequence)], tenant_id, request)
+        return response
+
+    async def ListAgentMessages(
+        self, request: pb.ListAgentMessagesRequest, context: Context
+    ) -> pb.ListAgentMessagesResponse:
+        if not (request.agent_id or request.subject_id):
+            raise FieldInvalid(violations=[("agent_id", "or subject_id says whose messages")])
+        tenant_id = caller(context).tenant()
+        start_time, end_time = read_time(request, "start_time"), read_time(request, "end_time")
+        before_id = id_from_page_token(read_token(request.page_token, tenant_id, request))
+        if before_id is None and end_time is not None:
+            before_id = min_id_at(end_time)
+        page = await self._transcripts.list_agent_messages(
+            tenant_id,
+            agent_id=request.agent_id or None,
+            subject_id=request.subject_id or None,
+            lowest_id=None if start_time is None else min_id_at(start_time),
+            before_id=before_id,
+            page_size=resolve_page_size(request.page_size),
+            at=now(),
+        )
+        response = pb.ListAgentMessagesResponse(messages=page.messages)
+        if page.next_id is not None:
+            response.next_page_token = write_token([str(page.next_id)], tenant_id, request)
+        return response
+
+    async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
+        window = await self._transcripts.read_window(
+            caller(context).tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
+        )
+        return pb.GetRecentWindowResponse(
+            messages=window.messages(),
+            summary=window.summary,
+            token_count=window.token_count,
+            truncated=window.is_cut,
+        )
