@@ -30,6 +30,7 @@ from skein_memory.errors import (
 from skein_memory.memories import level as levels
 from skein_memory.memories import memory_type
 from skein_memory.memories.model import Draft, Memory, create_memories
+from skein_memory.memories.task_rows import Task
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
 from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey
@@ -53,8 +54,8 @@ def memory_of(**fields: object) -> Memory:
     return memory
 
 
-def task_of(importance: float, update_time: datetime, due_time: datetime | None) -> tasks.Task:
-    return tasks.Task(
+def task_of(importance: float, update_time: datetime, due_time: datetime | None) -> Task:
+    return Task(
         memory_id=uuid4(),
         kind="task",
         status="open",

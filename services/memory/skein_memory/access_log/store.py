@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
+
+    from skein_kit.database.transactions import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,8 +31,12 @@ class AccessLogFilter:
     failed_only: bool
 
 
-class AccessLogStore(Store):
+class AccessLogStore:
     """Reads the access log."""
+
+    def __init__(self, database: Database) -> None:
+        """Use the database of the service."""
+        self._database = database
 
     async def list_accesses(self, tenant_id: UUID, question: AccessLogFilter, *, count: int) -> list[asyncpg.Record]:
         """Read up to `count` accesses, newest first."""

@@ -11,22 +11,21 @@ from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_memory.aliases.model import MOST_MOVED, Alias
-from skein_memory.curation import model as curation
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
+from skein_memory.memories.model import archive
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_memory.aliases.model import AliasDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -37,8 +36,13 @@ _FIRST = UUID(int=0)
 _GONE = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
 
 
-class AliasStore(Store):
+class AliasStore:
     """Reads and writes aliases."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
+        """Use the database and stored responses of the service."""
+        self._database = database
+        self._idempotency = idempotency
 
     async def resolve_entity(
         self,
@@ -55,7 +59,7 @@ class AliasStore(Store):
         `respond` learns how many followed. Raises MemoryNotFound, AliasCycle and AliasesTooMany.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             # Taken before any memory is locked, by everybody who changes aliases.
@@ -83,7 +87,7 @@ class AliasStore(Store):
             if draft.archive:
                 await _archive(tx, tenant_id, alias_id, at=at, by=by)
             response = respond(after, len(followers))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
@@ -118,7 +122,7 @@ class AliasStore(Store):
     ) -> None:
         """Let a memory stand for itself again, once for each request. Raises AliasNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
@@ -179,7 +183,7 @@ async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetim
 
 async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
     before = (await entries.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
-    after = curation.archive(before, at=at, by=by)
+    after = archive(before, at=at, by=by)
     if after is not before:
         await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
 

@@ -1,4 +1,4 @@
-"""Blocks: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for blocks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
+from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block, BlockDraft
-from skein_memory.erasure.rpc import receipt_of
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
-from skein_memory.memories import convert as wire
 from skein_memory.memories.model import prefix_field_paths
 from skein_memory.page_builder import PageBuilder
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
+    from skein_memory.blocks.store import BlockStore
 
 Response = TypeVar("Response", bound=Message)
 
@@ -42,8 +41,12 @@ UPDATABLE = frozenset(
 _MAX_DIGITS = 18
 
 
-class BlockRpcs(Rpcs):
+class BlockHandlers:
     """Storing, changing, sharing and compiling blocks."""
+
+    def __init__(self, store: BlockStore) -> None:
+        """Use the store."""
+        self._store = store
 
     async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
         who, at = caller(context), now()
@@ -51,11 +54,11 @@ class BlockRpcs(Rpcs):
             block = Block.made(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
             times = ImportTimes.of(request.block, who, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
-        created = await self._parts.blocks.create_block(
+        created = await self._store.create_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             lambda _template: block,
-            lambda block: pb.CreateBlockResponse(block=wire.block(block)),
+            lambda block: pb.CreateBlockResponse(block=convert.block(block)),
             agent_id=request.agent_id,
         )
         return pb.CreateBlockResponse.FromString(created) if isinstance(created, bytes) else created
@@ -72,27 +75,27 @@ class BlockRpcs(Rpcs):
             with prefix_field_paths("block"):
                 return Block.made(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
 
-        created = await self._parts.blocks.create_block(
+        created = await self._store.create_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             make,
-            lambda block: pb.CreateBlockFromTemplateResponse(block=wire.block(block)),
+            lambda block: pb.CreateBlockFromTemplateResponse(block=convert.block(block)),
             agent_id=request.agent_id,
             template_id=request.template_block_id,
         )
         return pb.CreateBlockFromTemplateResponse.FromString(created) if isinstance(created, bytes) else created
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
-        block = await self._parts.blocks.get_block(caller(context).tenant(), request.block_id)
+        block = await self._store.get_block(caller(context).tenant(), request.block_id)
         if block is None or not (block.is_active or request.show_deleted):
             raise BlockNotFound
-        return pb.GetBlockResponse(block=wire.block(block))
+        return pb.GetBlockResponse(block=convert.block(block))
 
     async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
         tenant_id = caller(context).tenant()
 
         async def read(after: str, count: int) -> list[Block]:
-            return await self._parts.blocks.list_blocks(
+            return await self._store.list_blocks(
                 tenant_id,
                 after=after,
                 count=count,
@@ -116,7 +119,7 @@ class BlockRpcs(Rpcs):
 
         def change(block: Block) -> Block:
             block.must_be(request.block.revision)
-            said = wire.block(block)
+            said = convert.block(block)
             merge_masked(request.update_mask, request.block, said)
             with prefix_field_paths("block"):
                 draft = BlockDraft.of(said)
@@ -145,19 +148,6 @@ class BlockRpcs(Rpcs):
             who, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
         )
 
-    async def PurgeBlock(self, request: pb.PurgeBlockRequest, context: Context) -> pb.PurgeBlockResponse:
-        who, at = caller(context), now()
-        done = await self._parts.erasing.purge_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            request.block_id,
-            lambda receipt: pb.PurgeBlockResponse(receipt=receipt_of(receipt)),
-            at=at,
-            by=who.principal,
-            dry_run=request.dry_run,
-        )
-        return pb.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
-
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
         def value(before: str) -> str:
             return block_text.append(before, request.text)
@@ -179,7 +169,7 @@ class BlockRpcs(Rpcs):
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
         who, response = caller(context), pb.AttachBlockResponse()
         once = IdempotencyKey.of(who, request)
-        await self._parts.blocks.attach_block(
+        await self._store.attach_block(
             who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
@@ -187,14 +177,14 @@ class BlockRpcs(Rpcs):
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
         who, response = caller(context), pb.DetachBlockResponse()
         once = IdempotencyKey.of(who, request)
-        await self._parts.blocks.detach_block(
+        await self._store.detach_block(
             who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        agents = await self._parts.blocks.list_block_agents(
+        agents = await self._store.list_block_agents(
             tenant_id, request.block_id, after=_place(request, tenant_id), count=size + 1
         )
         page = [
@@ -212,7 +202,7 @@ class BlockRpcs(Rpcs):
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
         async def read(after: str, count: int) -> list[Block]:
-            return await self._parts.blocks.list_agent_blocks(
+            return await self._store.list_agent_blocks(
                 tenant_id, request.agent_id, subject_id, after=after, count=count
             )
 
@@ -220,7 +210,7 @@ class BlockRpcs(Rpcs):
         return pb.ListAgentBlocksResponse(blocks=blocks, next_page_token=token)
 
     async def CompileBlocks(self, request: pb.CompileBlocksRequest, context: Context) -> pb.CompileBlocksResponse:
-        blocks = await self._parts.blocks.prompt_blocks(
+        blocks = await self._store.prompt_blocks(
             caller(context).tenant(), request.agent_id, request.subject_id, list(request.labels)
         )
         blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
@@ -243,7 +233,7 @@ class BlockRpcs(Rpcs):
         answer = PageBuilder[pb.BlockRevision]()
         while more and len(answer.items) < size and not answer.is_full:
             count = answer.portion(size - len(answer.items))
-            rows = await self._parts.blocks.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
+            rows = await self._store.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
             more = answer.take(_revision(*row) for row in rows[:count]) < len(rows)
             before = rows[:count][-1][0].revision if rows else None
         page = answer.items
@@ -258,13 +248,13 @@ class BlockRpcs(Rpcs):
             block.must_be_writable()
             return block.revised(draft, at=at, by=who.principal)
 
-        reverted = await self._parts.blocks.revert_block(
+        reverted = await self._store.revert_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             request.block_id,
             request.to_revision,
             change,
-            lambda block: pb.RevertBlockResponse(block=wire.block(block)),
+            lambda block: pb.RevertBlockResponse(block=convert.block(block)),
             at=at,
             by=who.principal,
         )
@@ -301,10 +291,10 @@ class BlockRpcs(Rpcs):
         def respond(block: Block) -> Response:
             response = kind()
             if "block" in kind.DESCRIPTOR.fields_by_name:
-                response.block.CopyFrom(wire.block(block))  # type: ignore[attr-defined]  # As just seen.
+                response.block.CopyFrom(convert.block(block))  # type: ignore[attr-defined]  # As just seen.
             return response
 
-        changed = await self._parts.blocks.change_block(
+        changed = await self._store.change_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             block_id,
@@ -328,7 +318,7 @@ async def _page(
     while more and len(answer.items) < size and not answer.is_full:
         count = answer.portion(size - len(answer.items))
         blocks = await read(after, count + 1)
-        more = answer.take(wire.block(block) for block in blocks[:count]) < len(blocks)
+        more = answer.take(convert.block(block) for block in blocks[:count]) < len(blocks)
         after = blocks[:count][-1].block_id if blocks else ""
     token = write_token([answer.items[-1].block_id], tenant_id, request) if more else ""
     return answer.items, token
@@ -345,7 +335,7 @@ def _place(request: Message, tenant_id: UUID) -> str:
 
 
 def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
-    return pb.BlockRevision(block=wire.block(block), until_time=to_timestamp(until), changed_by=by)
+    return pb.BlockRevision(block=convert.block(block), until_time=to_timestamp(until), changed_by=by)
 
 
 def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
@@ -356,7 +346,7 @@ def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) ->
     unknown = sorted(variables.keys() - set(block_text.variables_of(template.draft.value)))
     if unknown:
         raise FieldInvalid(violations=[(f"variables.{name}", "is no variable of the template") for name in unknown])
-    said = wire.block(template)
+    said = convert.block(template)
     for field in ("label", "limit", "description", "subject_id"):
         if value := getattr(given, field):
             setattr(said, field, value)

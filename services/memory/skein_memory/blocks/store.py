@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import AgentNotActive, MessageTooLarge
+from skein_kit.json_values import exact
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT, Block, BlockDraft, revision_of
 from skein_memory.errors import (
@@ -24,8 +25,6 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
-from skein_memory.transfer.model import is_same_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
 
 Response = TypeVar("Response", bound=Message)
 
@@ -47,8 +47,14 @@ _NEWEST = (1 << 63) - 1
 _DETACHED_AT_ONCE = 1000
 
 
-class BlockStore(Store):
+class BlockStore:
     """Reads and writes blocks."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+        """Use the database, stored responses and quotas of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
 
     async def create_block(
         self,
@@ -66,7 +72,7 @@ class BlockStore(Store):
         QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             row = None
@@ -77,7 +83,7 @@ class BlockStore(Store):
             if agent_id:
                 await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
             response = respond(block)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": 1})
         return response
 
@@ -127,7 +133,7 @@ class BlockStore(Store):
         BlockLabelTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -135,7 +141,7 @@ class BlockStore(Store):
             if after is not before:
                 await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
         return response
 
@@ -156,7 +162,7 @@ class BlockStore(Store):
         Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -166,7 +172,7 @@ class BlockStore(Store):
             after = change(before, _former(rows[0]).draft)
             await replace(tx, tenant_id, before, after, at=at, by=by, event="block_updated")
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def list_revisions(
@@ -198,7 +204,7 @@ class BlockStore(Store):
         Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
         """
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             block = await _locked(tx, tenant_id, block_id)
             block.must_be(0)
@@ -217,7 +223,7 @@ class BlockStore(Store):
     ) -> None:
         """Take a block from an agent, once for each request, whose answer is `response`. Raises BlockNotAttached."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
                 raise BlockNotAttached
@@ -395,7 +401,7 @@ def _columns(block: Block) -> dict[str, object]:
 
 def same(one: Block, other: Block) -> bool:
     """Say whether two blocks say the same, however their JSON is written."""
-    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and is_same_json(
+    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal(
         one.draft.metadata, other.draft.metadata
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -12,6 +10,9 @@ from skein_memory.memories.model import fold_key
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
     from skein_kit.database.transactions import Transaction
 
 # What a memory has, parents before children; for each table the columns that name memories, all of which must be there

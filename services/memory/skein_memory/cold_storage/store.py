@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,27 +13,29 @@ from skein_kit.errors import TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
 from skein_memory.cold_storage import rows as cold_rows
-from skein_memory.cold_storage.files import ArchiveReader
-from skein_memory.erasure.model import CONTENT_TABLES, purge_events
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import rows as entries
+from skein_memory.memories.content_tables import CONTENT_TABLES
+from skein_memory.memories.events import purge_events
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
     from skein_kit.cold_storage.files import ColdFiles, FileInfo
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_kit.policies.store import Policy
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
-    from skein_memory.store_base import Tables
+    from skein_memory.cold_storage.files import ArchiveReader
 
 Response = TypeVar("Response", bound=Message)
 
@@ -79,13 +80,28 @@ class ArchiveFile:
     written: FileInfo
 
 
-class ArchiveStore(ArchiveReader):
+class ArchiveStore:
     """Takes memories to cold storage and back."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions, cold: ColdFiles) -> None:
-        """Use what all stores share, and the files."""
-        super().__init__(tables, cold)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        months: MonthlyPartitions,
+        reader: ArchiveReader,
+        cold: ColdFiles,
+    ) -> None:
+        """Use the database, stored responses, quotas, policies and monthly partitions of the service, and the files."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
         self._months = months
+        self._reader = reader
+        self._cold = cold
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the rules that a tenant remembers by."""
@@ -111,12 +127,12 @@ class ArchiveStore(ArchiveReader):
         file = await self._file(tenant_id, portion, at) if portion.going else None
         row: asyncpg.Record | None = None
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is None:
                 if file is not None:
                     row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=once.principal)
                 done = respond(row, portion.after_id if row is not None or file is None else going.after_id)
-                await self._requests.answer(tx, tenant_id, once, done)
+                await self._idempotency.answer(tx, tenant_id, once, done)
         if file is not None and row is None:
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
         return done if first is None else first
@@ -238,17 +254,17 @@ class ArchiveStore(ArchiveReader):
         ArchiveDamaged.
         """
         try:
-            archive, rows = await self._read(tenant_id, archive_id)
+            archive, rows = await self._reader.read(tenant_id, archive_id)
         except ArchiveNotFound:
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
+                first = await self._idempotency.claim(tx, tenant_id, once)
                 if first is None:
                     raise
                 return first
         ids = [UUID(row["memory_id"]) for row in rows["entries"]]
         await self._months.ensure(id_time(id_) for id_ in ids)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             archived = await _lock_archives(tx, tenant_id, archive_id, cold_rows.referenced_memory_ids(rows) - set(ids))
@@ -273,7 +289,7 @@ class ArchiveStore(ArchiveReader):
             restored = _event("archive_restored", archive_id, len(kept))
             await writer.insert_events(tx, tenant_id, [restored], at=at, by=once.principal)
             response = respond(len(kept), len(ids) - len(kept))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             active = sum(memory.is_active for memory in kept)
             await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Self
+from uuid import UUID
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.errors import FieldInvalid, RevisionStale
@@ -12,6 +13,7 @@ from skein_kit.ids import new_id
 from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -139,3 +141,9 @@ class ResolutionDraft:
             created_by=by if before is None else before.created_by,
             updated_by=by,
         )
+
+
+def pair_key(one: UUID, other: UUID) -> str:
+    """Return the name of a pair, whichever is said first."""
+    first, second = sorted((one, other))
+    return f"{first}|{second}"

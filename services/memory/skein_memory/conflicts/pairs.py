@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
-from skein_memory.curation import model as curation
+from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY, has_key
 from skein_memory.memories.model import FACT
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
@@ -218,7 +217,7 @@ class _CandidateScan:
             tenant_id=self._tenant_id,
             from_fingerprint=fingerprint,
             from_id=memory_id,
-            before_fingerprint=curation.FIRST_WITHOUT_KEY,
+            before_fingerprint=FIRST_WITHOUT_KEY,
             count=_KEY_ROWS,
         )
 
@@ -317,7 +316,7 @@ def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
 
 def _have_same_key(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
     one, other = (contenders[id_]["fingerprint"] for id_ in pair)
-    return one is not None and one == other and curation.has_key(one)
+    return one is not None and one == other and has_key(one)
 
 
 def _score(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
@@ -13,9 +12,8 @@ from google.protobuf.message import Message
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_memory.conflicts import pairs as conflict_pairs
-from skein_memory.conflicts.model import Conflict, Resolution
+from skein_memory.conflicts.model import Conflict, Resolution, pair_key
 from skein_memory.conflicts.pairs import BEGINNING, END, ScanPosition, sorted_pair
-from skein_memory.curation import model as curation
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -24,16 +22,17 @@ from skein_memory.links import rows as edges
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
+from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import with_scores
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.conflicts.model import ResolutionDraft
     from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
@@ -89,8 +88,17 @@ class ConflictBatch:
         return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
 
 
-class ConflictStore(Store):
+class ConflictStore:
     """Finds conflicts, and reads and writes what was said of them."""
+
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
+    ) -> None:
+        """Use the database, stored responses, quotas and policies of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
 
     async def find_conflicts(
         self, tenant_id: UUID, question: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
@@ -150,7 +158,7 @@ class ConflictStore(Store):
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
@@ -159,7 +167,7 @@ class ConflictStore(Store):
             if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
                 raise MemoryNotFound
             before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
-            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, curation.pair_key(*pair))
+            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
             after = draft.after(before, last, pair, canonical_id, (None, None), at=at, by=by)
             after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
             if before is not None:
@@ -167,7 +175,7 @@ class ConflictStore(Store):
             await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
             await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -306,7 +314,7 @@ def revision_of(before: Resolution, until: datetime) -> Revision:
     }
     return Revision(
         kind=_KIND,
-        item_id=curation.pair_key(before.a_memory_id, before.b_memory_id),
+        item_id=pair_key(before.a_memory_id, before.b_memory_id),
         revision=before.revision,
         state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
         from_time=before.update_time,
@@ -324,7 +332,7 @@ def _event(resolution: Resolution) -> Event:
     return Event(
         type="memory_conflict_resolved",
         entity_type=_KIND,
-        entity_id=curation.pair_key(resolution.a_memory_id, resolution.b_memory_id),
+        entity_id=pair_key(resolution.a_memory_id, resolution.b_memory_id),
         summary=f"conflict {resolution.status.replace('_', ' ')}",
         payload=payload,
     )

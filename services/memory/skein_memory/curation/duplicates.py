@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_memory.curation import model as curation
+from skein_memory.memories import fingerprint as memories_fingerprint
+from skein_memory.memories import model as memories_model
+from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY
+from skein_memory.memories.model import draft_audience
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     import asyncpg
@@ -40,7 +43,7 @@ async def find_groups(
         tenant_id=tenant_id,
         after_fingerprint=after,
         after_id=_LAST,
-        before_fingerprint=curation.FIRST_WITHOUT_KEY,
+        before_fingerprint=FIRST_WITHOUT_KEY,
         count=_FINGERPRINTS_AT_ONCE,
     )
     walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
@@ -91,7 +94,7 @@ def _alike(
         if row["expire_time"] is not None and row["expire_time"] <= at:
             continue
         who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
-        sameness = (curation.audience(row["scope"], **who), row["content_hash"])
+        sameness = (memories_model.audience(row["scope"], **who), row["content_hash"])
         gatherings, memory_id = alike.setdefault(sameness, []), row["memory_id"]
         for one in gatherings:
             if all((min(other, memory_id), max(other, memory_id)) not in contradictions for other in one):
@@ -113,5 +116,5 @@ def is_still_member(memory: Memory | None, sameness: DuplicateKey, at: datetime)
         memory is not None
         and memory.is_visible(at)
         and memory.draft.archive_time is None
-        and (curation.fingerprint(memory.draft), curation.draft_audience(memory.draft)) == sameness
+        and (memories_fingerprint.fingerprint(memory.draft), draft_audience(memory.draft)) == sameness
     )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import combinations
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge
+from skein_memory.memories.fingerprint import fingerprint, has_key
 
 if TYPE_CHECKING:
-    from skein_memory.memories.model import Draft, Memory
-    from skein_memory.scoring.model import Scores
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+    from uuid import UUID
+
+    from skein_memory.memories.model import Memory
 
 REINFORCE_CONFIDENCE = 0.04
 REINFORCE_IMPORTANCE = 0.06
@@ -25,54 +23,7 @@ REINFORCE_SPREAD = 0.35
 DECAY_CONFIDENCE = 0.01
 DECAY_IMPORTANCE = 0.03
 MOST_DECAY_PERIODS = 3
-STALE_DAYS = 90.0
 MOST_TAGS = 100
-_PREFIX = 160
-# Fingerprints of memories with a key lie in the lower half of all numbers, so that they can be walked alone.
-_UPPER_HALF = 1 << 127
-FIRST_WITHOUT_KEY = UUID(int=_UPPER_HALF)
-
-
-def normalize_spaces(text: str) -> str:
-    """Return a text in lower case, its spaces reduced to single ones between words."""
-    return " ".join(text.lower().split())
-
-
-def fingerprint(draft: Draft) -> UUID:
-    """Return a number that memories of one type share when they have the same key, or title, or beginning.
-
-    The title counts where there is no key, the first 160 characters where there is no title either. Case and spaces do
-    not matter.
-    """
-    if draft.key and normalize_spaces(draft.key):
-        kind, text = "key", normalize_spaces(draft.key)
-    elif draft.title and normalize_spaces(draft.title):
-        kind, text = "title", normalize_spaces(draft.title)
-    else:
-        kind, text = "text", normalize_spaces(draft.content)[:_PREFIX]
-        if not text:
-            # Only structured content: the same when all of it is the same.
-            kind, text = "data", draft.content_hash.hex()
-    digest = hashlib.sha256(f"{draft.type}\n{kind}\n{text}".encode()).digest()[:16]
-    number = int.from_bytes(digest, "big") & (_UPPER_HALF - 1)
-    return UUID(int=number if kind == "key" else number | _UPPER_HALF)
-
-
-def audience(
-    scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
-) -> tuple[str | None, ...]:
-    """Return who sees a memory and whom it is about: one takes the place of another only where both are the same."""
-    by_scope: Mapping[str, tuple[str | None, ...]] = {
-        "global": (subject_id,),
-        "agent": (agent_id, subject_id),
-        "user": (subject_id, agent_id),
-    }
-    return (scope, *by_scope.get(scope, (session_id, subject_id, agent_id)))
-
-
-def draft_audience(draft: Draft) -> tuple[str | None, ...]:
-    """Return who sees what a draft says, and whom it is about."""
-    return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
 
 
 def reinforce(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
@@ -151,18 +102,6 @@ def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID
     return one.draft.content_hash != other.draft.content_hash
 
 
-def has_key(number: UUID) -> bool:
-    """Say whether a fingerprint is that of memories with a key."""
-    return number < FIRST_WITHOUT_KEY
-
-
-def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
-    """Return the next revision, archived; the memory itself when it is already."""
-    if memory.draft.archive_time is not None:
-        return memory
-    return memory.revised(replace(memory.draft, archive_time=at), at=at, by=by)
-
-
 def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
     """Return the first memory's next revision, which says what all say.
 
@@ -189,52 +128,3 @@ def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str
         importance=max(memory.draft.importance for memory in memories),
     )
     return memories[0].revised(draft, at=at, by=by)
-
-
-def urgency(scores: Scores, *, stale_days: float, links: int) -> float:
-    """Return how much a memory deserves a second look, 0 to 1."""
-    return (
-        0.35 * scores.importance
-        + 0.25 * (1 - scores.confidence)
-        + 0.25 * min(stale_days / STALE_DAYS, 1)
-        + 0.15 / (1 + links)
-    )
-
-
-def pair_key(one: UUID, other: UUID) -> str:
-    """Return the name of a pair, whichever is said first."""
-    first, second = sorted((one, other))
-    return f"{first}|{second}"
-
-
-def truncate_time(moment: datetime, unit: str) -> datetime:
-    """Return when the "hour", "day" or "week" of a time (UTC) began; weeks begin on Monday."""
-    hour = moment.replace(minute=0, second=0, microsecond=0)
-    if unit == "hour":
-        return hour
-    day = hour.replace(hour=0)
-    return day - timedelta(days=day.weekday()) if unit == "week" else day
-
-
-UNIT_LENGTHS: Mapping[str, timedelta] = {
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(days=7),
-}
-
-
-def tag_counts(tagged: Iterable[Sequence[str]], top: int) -> tuple[list[tuple[str, int]], list[tuple[str, str, int]]]:
-    """Return the most frequent tags and pairs of tags of memories, each with how many memories have it."""
-    tags: Counter[str] = Counter()
-    pairs: Counter[tuple[str, str]] = Counter()
-    for names in tagged:
-        # The pairs of a hundred tags are five thousand: of so many only the first make pairs.
-        ordered = sorted(set(names))
-        tags.update(ordered)
-        pairs.update(combinations(ordered[:_PAIRED_TAGS], 2))
-    ranked = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:top]
-    paired = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:top]
-    return ranked, [(first, second, count) for (first, second), count in paired]
-
-
-_PAIRED_TAGS = 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -17,16 +16,20 @@ from skein_memory.links import rows as edges
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
+from skein_memory.memories.model import archive
+from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scores
-from skein_memory.scoring.store import NOTHING, read_score_inputs, with_scores
-from skein_memory.store_base import Store
+from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.memories.model import Memory
     from skein_memory.scoring.model import Explanation
@@ -82,8 +85,17 @@ class MergeResult:
     moved_links: int
 
 
-class CurationStore(Store):
+class CurationStore:
     """Reinforces, decays, merges and consolidates memories, and explains what they are worth."""
+
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
+    ) -> None:
+        """Use the database, stored responses, quotas and policies of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
 
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
         """Return a memory's id and what it is worth, term by term, at the time `at`. Raises MemoryNotFound."""
@@ -112,7 +124,7 @@ class CurationStore(Store):
         What contradicts the memory gains nothing by it. Raises MemoryNotFound.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
@@ -134,7 +146,7 @@ class CurationStore(Store):
                     await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
                 raised.append(after if after.draft != before.draft else before)
             response = respond(ReinforceResult(memories=raised, truncated=more))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def decay(
@@ -149,12 +161,12 @@ class CurationStore(Store):
     ) -> Response | bytes:
         """Lower the scores of idle memories, as `decay_portion` does; or return the request's first answer."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             days = (await self._policies.of(tx, tenant_id)).decay_days
             response = respond(await _decay(tx, tenant_id, days, limit=limit, at=at, by=by))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def decay_portion(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
@@ -180,7 +192,7 @@ class CurationStore(Store):
         MergeTooLarge and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
@@ -199,7 +211,7 @@ class CurationStore(Store):
             change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": change})
         return response, documents
 
@@ -223,7 +235,7 @@ class CurationStore(Store):
         Raises QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             found, place, contradictions = await duplicates.find_groups(
@@ -247,7 +259,7 @@ class CurationStore(Store):
                 pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
                 links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
             response = respond(groups, place)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -296,7 +308,7 @@ async def _archive(
     tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, event: str, at: datetime, by: str
 ) -> None:
     for before in memories:
-        after = curation.archive(before, at=at, by=by)
+        after = archive(before, at=at, by=by)
         if after is not before:
             await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
 

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from skein_kit.ids import min_id_at, new_id
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
 
 # By then every process has recorded what ended, and dropped what it held in memory.
 SETTLE_TIME = timedelta(seconds=30)
@@ -77,12 +75,12 @@ async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) ->
     )
 
 
-class AccessLogErasure(Store):
+class AccessLogErasure:
     """Removes from the access log and the statistics what they keep of erased people and sessions."""
 
-    def __init__(self, tables: Tables, *, longest_call: timedelta) -> None:
-        """Keep the notes of erasures until calls that may last so long are recorded."""
-        super().__init__(tables)
+    def __init__(self, database: Database, *, longest_call: timedelta) -> None:
+        """Keep the records of erasures until the access log has all calls that may last `longest_call`."""
+        self._database = database
         self.keep = longest_call + SETTLE_TIME
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:

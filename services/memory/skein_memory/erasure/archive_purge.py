@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -13,22 +11,26 @@ from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, parse_id
 from skein_kit.json_values import exact
 from skein_memory.cold_storage import rows as cold_rows
-from skein_memory.cold_storage.files import ArchiveReader
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, purge_events
+from skein_memory.erasure.model import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
+from skein_memory.memories.events import purge_events
 from skein_memory.memories.filter_fields import fields_of_row
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.cold_storage.files import ColdFiles
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
+    from skein_memory.cold_storage.files import ArchiveReader
     from skein_memory.listing.filter import Filter
 
     Rows = Mapping[str, Sequence[dict[str, Any]]]
@@ -64,8 +66,14 @@ class ArchivePurge:
     more: bool = False
 
 
-class ArchivePurgeStore(ArchiveReader):
+class ArchivePurgeStore:
     """Removes memories that lie in archives; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
+
+    def __init__(self, database: Database, *, reader: ArchiveReader, cold: ColdFiles) -> None:
+        """Use the database of the service, and the files of archives."""
+        self._database = database
+        self._reader = reader
+        self._cold = cold
 
     async def named(
         self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: PurgeOptions
@@ -139,7 +147,7 @@ class ArchivePurgeStore(ArchiveReader):
         """Take what is chosen out of an archive; return which: none when somebody else restored it meanwhile."""
         while True:
             try:
-                archive, rows = await self._read(tenant_id, archive_id)
+                archive, rows = await self._reader.read(tenant_id, archive_id)
             except ArchiveNotFound:
                 return ()
             gone = sorted(choose(rows))

@@ -1,4 +1,4 @@
-"""Forgetting: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs that purge, delete and export many memories."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
+from skein_memory.erasure.convert import receipt_of
 from skein_memory.erasure.store import PurgeResult, Selection
+from skein_memory.links import convert as links_convert
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.rpc import versions_of
 from skein_memory.memories import convert as wire
 from skein_memory.page_builder import PageBuilder
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skein_memory.erasure.model import PurgeReceipt
+    from skein_memory.erasure.access_log_erasure import AccessLogErasure
+    from skein_memory.erasure.archive_purge import ArchivePurgeStore
+    from skein_memory.erasure.completion import ErasureCompleter
+    from skein_memory.erasure.store import PurgeStore
+    from skein_memory.listing.store import MemoryListStore
     from skein_memory.memories.model import Memory
 
 DEFAULT_PURGE = 100
@@ -33,14 +38,30 @@ _MOST_VERSIONS = 100
 _MOST_LINKS = 1000
 
 
-class PurgeHandlers(Rpcs):
-    """Removing memories for good, taking them along before, and forgetting many at once."""
+class PurgeHandlers:
+    """Purges of memories and blocks, exports before them, and deletion of many memories at once."""
+
+    def __init__(
+        self,
+        store: PurgeStore,
+        *,
+        archives: ArchivePurgeStore,
+        lists: MemoryListStore,
+        access_log: AccessLogErasure,
+        completer: ErasureCompleter,
+    ) -> None:
+        """Use the stores of memories, archives and the access log; schedule the completion of erasures."""
+        self._store = store
+        self._archives = archives
+        self._lists = lists
+        self._access_log = access_log
+        self._completer = completer
 
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.visible())
-        memories, after = await self._parts.erasing.select(tenant_id, selection, at=now())
+        memories, after = await self._store.select(tenant_id, selection, at=now())
         answer = PageBuilder[pb.ExportedMemory]()
         for memory in memories:
             if not answer.take([await self._exported(tenant_id, memory)]):
@@ -54,7 +75,7 @@ class PurgeHandlers(Rpcs):
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         who, at = caller(context), now()
         tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._parts.erasing.first_answer(tenant_id, once)
+        first = await self._store.first_answer(tenant_id, once)
         if first is not None:
             answer = pb.PurgeMemoriesResponse.FromString(first)
             # The process that gave it may have died before it was through.
@@ -73,7 +94,7 @@ class PurgeHandlers(Rpcs):
                 next_page_token=_going_on(erased, stored, tenant_id, request.selection),
             )
 
-        done = await self._parts.erasing.purge(
+        done = await self._store.purge(
             tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
         )
         response = pb.PurgeMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
@@ -86,13 +107,13 @@ class PurgeHandlers(Rpcs):
         """Take a person of whom nothing else is left out of the access log; doing it again changes nothing."""
         subject_id = _subject(request.selection)
         if subject_id and not request.dry_run and not response.next_page_token:
-            await self._parts.erasures.clear_subject(tenant_id, subject_id)
-            self._parts.erasure_completer.schedule(tenant_id)
+            await self._access_log.clear_subject(tenant_id, subject_id)
+            self._completer.schedule(tenant_id)
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()
         tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._parts.erasing.first_answer(tenant_id, once)
+        first = await self._store.first_answer(tenant_id, once)
         if first is not None:
             return pb.ForgetMemoriesResponse.FromString(first)
         wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
@@ -113,9 +134,24 @@ class PurgeHandlers(Rpcs):
                 next_page_token=_going_on(erased, stored, tenant_id, request.selection),
             )
 
-        forget = self._parts.erasing.purge if request.hard else self._parts.erasing.forget
+        forget = self._store.purge if request.hard else self._store.forget
         done = await forget(tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run)
         return pb.ForgetMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
+
+    async def PurgeBlock(
+        self, request: blocks_pb2.PurgeBlockRequest, context: Context
+    ) -> blocks_pb2.PurgeBlockResponse:
+        who, at = caller(context), now()
+        done = await self._store.purge_block(
+            who.tenant(),
+            IdempotencyKey.of(who, request),
+            request.block_id,
+            lambda receipt: blocks_pb2.PurgeBlockResponse(receipt=receipt_of(receipt)),
+            at=at,
+            by=who.principal,
+            dry_run=request.dry_run,
+        )
+        return blocks_pb2.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
 
     async def _expunged(
         self, tenant_id: UUID, asked: pb.MemorySelection, page_token: str, wanted: Filter, wish: PurgeOptions
@@ -127,21 +163,19 @@ class PurgeHandlers(Rpcs):
         """
         place = _places(read_token(page_token, tenant_id, _question(asked)))
         if asked.memory_ids:
-            return await self._parts.expunging.named(
-                tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish
-            )
+            return await self._archives.named(tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish)
         if subject_id := _subject(asked):
             person = replace(wish, of_person=subject_id)
-            return await self._parts.expunging.of_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
-        return await self._parts.expunging.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
+            return await self._archives.of_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
+        return await self._archives.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
 
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
-        versions, has_all_versions = await self._parts.finding.versions_of(tenant_id, memory, _MOST_VERSIONS)
-        links = await self._parts.finding.links_of(tenant_id, memory, _MOST_LINKS + 1)
+        versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MOST_VERSIONS)
+        links = await self._lists.links_of(tenant_id, memory, _MOST_LINKS + 1)
         earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
         made = versions_of(versions, _MOST_VERSIONS, is_all=has_all_versions)
         has_all_versions &= earlier.take(made) == len(made)
-        has_all_links = linked.take(wire.link(link) for link in links[:_MOST_LINKS]) == len(links)
+        has_all_links = linked.take(links_convert.link(link) for link in links[:_MOST_LINKS]) == len(links)
         return pb.ExportedMemory(
             memory=wire.memory(memory),
             versions=earlier.items,
@@ -214,18 +248,3 @@ def _subject(selection: pb.MemorySelection) -> str:
     """Return the person whose memories are meant, all of them; empty when the selection says anything else."""
     alone = pb.MemorySelection(filter=pb.MemoryFilter(subject_id=selection.filter.subject_id))
     return selection.filter.subject_id if selection == alone else ""
-
-
-def receipt_of(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
-    if receipt is None:
-        return None
-    return pb.PurgeReceipt(
-        receipt_id=str(receipt.receipt_id),
-        purge_time=to_timestamp(receipt.purge_time),
-        memory_ids=[str(id_) for id_ in receipt.memory_ids],
-        deleted_counts=receipt.deleted_counts,
-        digest=receipt.digest,
-        dry_run=receipt.dry_run,
-        block_ids=receipt.block_ids,
-        log_position=receipt.log_position,
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,21 +16,25 @@ from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.search_text import postings
 from skein_memory.blocks import purge as erased_blocks
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import CONTENT_TABLES, KEPT_RESPONSE_TYPES, PurgeReceipt, purge_events
+from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
 from skein_memory.listing import store as finding
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
+from skein_memory.memories.content_tables import CONTENT_TABLES
+from skein_memory.memories.events import purge_events
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
@@ -86,8 +89,17 @@ class _Undone(Exception):
     """Leaves a transaction without a trace."""
 
 
-class PurgeStore(Store):
+class PurgeStore:
     """Removes memories."""
+
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
+    ) -> None:
+        """Use the database, stored responses, quotas and policies of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
 
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
         """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
@@ -100,7 +112,7 @@ class PurgeStore(Store):
         first: bytes | None = None
         with suppress(_Undone):
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
+                first = await self._idempotency.claim(tx, tenant_id, once)
                 raise _Undone
         return first
 
@@ -119,7 +131,7 @@ class PurgeStore(Store):
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
                 if first is not None:
                     return first
                 found, not_found = await _selected(tx, tenant_id, selection, at=at)
@@ -153,7 +165,7 @@ class PurgeStore(Store):
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
                 # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
                 kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
-                await self._requests.answer(tx, tenant_id, once, respond(kept))
+                await self._idempotency.answer(tx, tenant_id, once, respond(kept))
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
@@ -171,7 +183,7 @@ class PurgeStore(Store):
     ) -> Response | bytes:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
         async with self._database.tenant(tenant_id) as tx:
-            first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+            first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             found, not_found = await _selected(tx, tenant_id, selection, at=at)
@@ -184,7 +196,7 @@ class PurgeStore(Store):
                     await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
             response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
             if not dry_run:
-                await self._requests.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, once, response)
                 await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return response
 
@@ -248,7 +260,7 @@ class PurgeStore(Store):
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
                 if first is not None:
                     return first
                 held = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
@@ -265,7 +277,7 @@ class PurgeStore(Store):
                 response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
-                await self._requests.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, once, response)
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from skein_memory.errors import PositionInvalid
 from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
     import asyncpg
+
+    from skein_kit.database.transactions import Database
 
 # Rows that one page looks at before it ends, though nothing in them was wanted.
 _LOOKED_AT = 5000
@@ -32,8 +33,12 @@ class EventBatch:
     is_all: bool
 
 
-class EventStore(Store):
+class EventStore:
     """Reads what happened."""
+
+    def __init__(self, database: Database) -> None:
+        """Use the database of the service."""
+        self._database = database
 
     async def now(self, tenant_id: UUID) -> Position:
         """Return the place before which nothing is to come any more."""

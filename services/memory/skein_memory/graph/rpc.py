@@ -1,4 +1,4 @@
-"""The graph of links: each RPC reads its request, makes one call, and replies within the room of one answer."""
+"""Handlers of the RPCs for the graph of links; each response stays within its bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
+from skein_memory.graph import convert
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
@@ -18,16 +19,18 @@ from skein_memory.graph.model import (
     SUBGRAPH_NODES,
     InferredLink,
 )
+from skein_memory.links import convert as links_convert
 from skein_memory.links.model import LinkFilter
 from skein_memory.memories import convert as wire
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from skein_memory.graph.model import Node
-    from skein_memory.graph.store import Graph
+    from skein_memory.graph.store import Graph, GraphStore
+    from skein_memory.memories.store import MemoryStore
 
 Item = TypeVar("Item", bound=Message)
 
@@ -42,12 +45,17 @@ _SEARCH_SECONDS = 2.0
 _DEFAULT_STRENGTH = 1.0
 
 
-class GraphRpcs(Rpcs):
-    """Walks along links."""
+class GraphHandlers:
+    """Traversals of links."""
+
+    def __init__(self, store: GraphStore, *, memories: MemoryStore) -> None:
+        """Use the stores."""
+        self._store = store
+        self._memories = memories
 
     async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
         tenant_id = caller(context).tenant()
-        graph = await self._parts.graph.surroundings(
+        graph = await self._store.surroundings(
             tenant_id,
             [request.memory_id],
             _filter(request.filter),
@@ -63,7 +71,7 @@ class GraphRpcs(Rpcs):
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         tenant_id = caller(context).tenant()
-        graph = await self._parts.graph.surroundings(
+        graph = await self._store.surroundings(
             tenant_id,
             request.memory_ids,
             _filter(request.filter),
@@ -80,7 +88,7 @@ class GraphRpcs(Rpcs):
         )
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
-        found = await self._parts.graph.find_paths(
+        found = await self._store.find_paths(
             caller(context).tenant(),
             (request.from_memory_id, request.to_memory_id),
             _filter(request.filter),
@@ -90,13 +98,13 @@ class GraphRpcs(Rpcs):
             has_time=_timer(context),
         )
         paths = [
-            pb.LinkPath(memory_ids=map(str, memory_ids), links=[wire.link(link) for link in links])
+            pb.LinkPath(memory_ids=map(str, memory_ids), links=[links_convert.link(link) for link in links])
             for memory_ids, links in found.paths
         ]
         return pb.FindPathsResponse(paths=paths, nodes=[_node(node) for node in found.nodes], truncated=found.truncated)
 
     async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
-        found = await self._parts.graph.activate(
+        found = await self._store.activate(
             caller(context).tenant(),
             [
                 (seed.memory_id, seed.strength if seed.HasField("strength") else _DEFAULT_STRENGTH)
@@ -112,21 +120,26 @@ class GraphRpcs(Rpcs):
         return pb.ActivateResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
-        found = await self._parts.graph.suggest_links(
+        found = await self._store.suggest_links(
             caller(context).tenant(),
             request.memory_id,
             least=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,
             at=now(),
         )
-        return pb.SuggestLinksResponse(suggestions=[wire.suggestion(one) for one in found])
+        return pb.SuggestLinksResponse(suggestions=[convert.suggestion(one) for one in found])
+
+    async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
+        """Return suggested links for a new memory."""
+        found = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
+        return [convert.suggestion(one) for one in found]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
         """Put complete memories into the nearest nodes, as long as they have room."""
         left, at = _MEMORY_BYTES, now()
         for start in range(0, len(nodes), _MEMORIES_AT_ONCE):
             portion = nodes[start : start + _MEMORIES_AT_ONCE]
-            found = await self._parts.memories.get_memories(tenant_id, [node.memory_id for node in portion], at=at)
+            found = await self._memories.get_memories(tenant_id, [node.memory_id for node in portion], at=at)
             for node in portion:
                 if node.memory_id in found and found[node.memory_id].is_visible(at):
                     memory = wire.memory(found[node.memory_id])
@@ -148,7 +161,7 @@ def _filter(asked: pb.LinkFilter) -> LinkFilter:
 def _fitted(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
     nodes = _prefix([_node(node) for node in graph.nodes], _NODE_BYTES)
     shown = {node.memory_id for node in nodes}
-    among = [wire.link(link) for link in graph.links]
+    among = [links_convert.link(link) for link in graph.links]
     among = [link for link in among if link.from_memory_id in shown and link.to_memory_id in shown]
     links = _prefix(among, _LINK_BYTES)
     return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(among)

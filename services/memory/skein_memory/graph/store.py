@@ -15,7 +15,6 @@ from skein_memory.links import rows as edges
 from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policies
     from skein_memory.links.model import LinkFilter
 
 # Links that one answer has at most.
@@ -63,8 +63,13 @@ class Activation:
     truncated: bool
 
 
-class GraphStore(Store):
+class GraphStore:
     """Walks along links."""
+
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
 
     async def surroundings(
         self,

@@ -15,15 +15,15 @@ from skein_memory.links import rows as edges
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.links.model import LinkFilter
 
 Response = TypeVar("Response", bound=Message)
@@ -32,8 +32,14 @@ Change = Callable[[Link], Link]
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
-class LinkStore(Store):
+class LinkStore:
     """Reads and writes links."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+        """Use the database, stored responses and quotas of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
 
     async def create_links(
         self,
@@ -51,7 +57,7 @@ class LinkStore(Store):
         with the "index" of the link when there are several; and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, drafts, at=at)
@@ -73,7 +79,7 @@ class LinkStore(Store):
                 held = next(link for link in links if link not in new)
                 raise LinkExists(index=taken[held.pair])
             response = respond(links)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": len(links)})
         return response
 
@@ -94,7 +100,7 @@ class LinkStore(Store):
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, [draft], at=at)
@@ -114,7 +120,7 @@ class LinkStore(Store):
             if before is not None and (after := before.revised(draft, at=at, by=by)) is not before:
                 await edges.replace(tx, tenant_id, before, after)
             response = respond(link if before is None else after, before is None)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
         return response
 
@@ -133,7 +139,7 @@ class LinkStore(Store):
         Raises LinkNotFound and LinkExists.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await edges.lock_link(tx, tenant_id, link_id)
@@ -142,7 +148,7 @@ class LinkStore(Store):
             if after is not before:
                 await edges.replace(tx, tenant_id, before, after)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def delete_link(
@@ -158,7 +164,7 @@ class LinkStore(Store):
     ) -> None:
         """Remove a link, once for each request, whose answer is `response`. Raises LinkNotFound and RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             removed = await edges.remove(tx, tenant_id, [link_id], at=at, by=by)
             if not removed:

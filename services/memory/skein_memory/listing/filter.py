@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Self
@@ -15,11 +14,11 @@ from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.errors import SelectionEmpty
-from skein_memory.memories import convert as wire
+from skein_memory.memories.enums import SCOPES
 from skein_memory.memories.model import MAX_AHEAD, prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from skein.memory.v1 import memory_pb2 as pb
 
@@ -201,7 +200,7 @@ def parse_filter(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expre
         where = filters.parse(asked.where)
     names = ("agent_id", "subject_id", "session_id", "source", "key")
     found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(asked, name))]
-    scopes = [wire.SCOPES[scope] for scope in asked.scopes if scope in wire.SCOPES]
+    scopes = [SCOPES[scope] for scope in asked.scopes if scope in SCOPES]
     for name, values in (("type", list(asked.types)), ("scope", scopes)):
         if len(values) == 1:
             found.append(Compare((name,), "=", values[0]))

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
-from uuid import UUID
 
 from skein_kit.errors import OrderUnknown, PageTokenInvalid
 from skein_kit.ids import EPOCH, parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
 _MICROSECOND = timedelta(microseconds=1)
 # A bigint of Postgres holds no more.

@@ -19,18 +19,18 @@ from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names
 from skein_memory.memories import rows as entries
+from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import with_scores
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
+    from skein_kit.policies.store import Policies
     from skein_memory.listing.filter import AccessPath, Filter
     from skein_memory.memories.model import Memory
 
@@ -69,8 +69,13 @@ class MemoryVersion:
     until_time: datetime | None
 
 
-class MemoryListStore(Store):
+class MemoryListStore:
     """Finds memories, and reads what they said before."""
+
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
 
     async def list_memories(
         self, tenant_id: UUID, wanted: Filter, order: Order, *, after: PageCursor | None, count: int, portion: int,

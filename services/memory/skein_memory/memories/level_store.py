@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from skein_memory.memories import level as levels
 from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policy
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policies, Policy
     from skein_memory.memories.model import Memory
 
 # Memories that one transaction passes down from one level.
@@ -24,8 +23,13 @@ PORTION = 100
 _PORTIONS = 5
 
 
-class LevelStore(Store):
+class LevelStore:
     """Brings levels back to their capacities."""
+
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
 
     async def keep_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -15,6 +14,8 @@ from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 from skein_memory.memories import data_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from skein_kit.policies.store import Policy
 
 VAULT = "knowledge_vault"

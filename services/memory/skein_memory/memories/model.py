@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from uuid import UUID
 
 from skein_kit.errors import (
     ContentEmpty,
@@ -23,13 +23,14 @@ from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.postings import Document
 from skein_memory.errors import MemoryNotFound
-from skein_memory.memories import convert as wire
 from skein_memory.memories import memory_type
 from skein_memory.memories.content_hash import content_hash
+from skein_memory.memories.enums import LEVELS, SCOPES
+from skein_memory.memories.task_data import check_objective_id
 from skein_memory.storable_text import check_storable
-from skein_memory.tasks.model import check_objective_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     import numpy as np
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.identity.identity_token import Caller
-    from skein_memory.scoring.model import Scores
+    from skein_memory.scoring.model import Worth
 
 FACT = "fact"
 DEFAULT_TYPE = "note"
@@ -117,8 +118,8 @@ class Draft:
             agent_id=memory.agent_id or agent_id or None,
             subject_id=memory.subject_id or None,
             session_id=memory.session_id or None,
-            scope=wire.SCOPES.get(memory.scope, "global"),
-            level=wire.LEVELS.get(memory.level, "operational"),
+            scope=SCOPES.get(memory.scope, "global"),
+            level=LEVELS.get(memory.level, "operational"),
             confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
             importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
             expire_time=_expiry_of(memory, at),
@@ -184,15 +185,6 @@ class Draft:
         )
         if self.create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("create_time", "lies in the future")])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Worth:
-    """What a memory was worth when it was read, and how often it had been used."""
-
-    scores: Scores
-    access_count: int
-    last_access_time: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -395,3 +387,27 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
     except RpcError as refusal:
         violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
         raise type(refusal)(violations=violations, index=index, **refusal.facts) from None
+
+
+def audience(
+    scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
+) -> tuple[str | None, ...]:
+    """Return who sees a memory and whom it is about: one takes the place of another only where both are the same."""
+    by_scope: Mapping[str, tuple[str | None, ...]] = {
+        "global": (subject_id,),
+        "agent": (agent_id, subject_id),
+        "user": (subject_id, agent_id),
+    }
+    return (scope, *by_scope.get(scope, (session_id, subject_id, agent_id)))
+
+
+def draft_audience(draft: Draft) -> tuple[str | None, ...]:
+    """Return who sees what a draft says, and whom it is about."""
+    return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
+
+
+def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision, archived; the memory itself when it is already."""
+    if memory.draft.archive_time is not None:
+        return memory
+    return memory.revised(replace(memory.draft, archive_time=at), at=at, by=by)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.curation.model import fingerprint
 from skein_memory.memories import rows as entries
+from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 # Memories that one transaction does.
 BATCH = 50
 
 
-class ReindexStore(Store):
+class ReindexStore:
     """Brings memories up to date, a bounded number at a time."""
+
+    def __init__(self, database: Database) -> None:
+        """Use the database of the service."""
+        self._database = database
 
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
         """Bring up to `count` memories up to date; return how many, and whether there may be more."""

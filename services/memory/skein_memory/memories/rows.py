@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from skein_kit.database.batch_insert import InsertRows
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.search_text import postings
-from skein_memory.curation.model import fingerprint
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
-from skein_memory.events import model as events
 from skein_memory.events import writer
 from skein_memory.memories import names, properties, task_rows
+from skein_memory.memories.events import memory_event
+from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.memories.model import Draft, Memory
 from skein_memory.queries import QUERIES
 
@@ -44,7 +44,7 @@ async def insert_memories(
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
-    created = [events.memory_event("memory_created", memory) for memory in memories]
+    created = [memory_event("memory_created", memory) for memory in memories]
     along = [
         InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
         writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
@@ -122,9 +122,7 @@ async def update_memory(
     await task_rows.update_task_row(tx, tenant_id, before, after)
     await properties.replace(tx, tenant_id, before, after)
     changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
-    await writer.insert_events(
-        tx, tenant_id, [events.memory_event(event, after, changed)], at=at, by=by or after.updated_by
-    )
+    await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
     if before.is_outdated:
         return await reindex(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
-from skein_memory.maintenance.tenant_tables import TENANT_TABLES
+from skein_memory.events import writer
+from skein_memory.events.model import Event
 from skein_memory.memories import level_store, memory_type, names
 from skein_memory.memories import rows as entries
 from skein_memory.memories.model import Memory
+from skein_memory.memories.scores import with_scores, with_scores_of_new
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import with_scores, with_scores_of_new
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,11 +26,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_kit.policies.store import Policy
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
-    from skein_memory.store_base import Tables
+    from skein_memory.vault.store import Vault
 
 Response = TypeVar("Response", bound=Message)
 Change = Callable[[Memory], Memory]
@@ -50,12 +50,25 @@ class MemoryChange(Generic[Response]):
     documents: list[Document]
 
 
-class MemoryStore(Store):
+class MemoryStore:
     """Reads and writes memories."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions) -> None:
-        """Use what all stores share, and the months' partitions."""
-        super().__init__(tables)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        vault: Vault,
+        months: MonthlyPartitions,
+    ) -> None:
+        """Use the database, stored responses, quotas, policies, vault and monthly partitions of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
+        self._vault = vault
         self._months = months
 
     async def create_memories(
@@ -80,7 +93,7 @@ class MemoryStore(Store):
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
             show(await with_scores_of_new(tx, tenant_id, self._policies, memories, at=at))
-            first = await self._requests.claim(tx, tenant_id, once, answer=response)
+            first = await self._idempotency.claim(tx, tenant_id, once, answer=response)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
@@ -109,7 +122,7 @@ class MemoryStore(Store):
         if once.request_id:
             with suppress(RpcError):
                 async with self._database.tenant(tenant_id) as tx:
-                    await self._requests.correct(tx, tenant_id, once, response)
+                    await self._idempotency.correct(tx, tenant_id, once, response)
 
     async def get_memories(self, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Memory]:
         """Read memories by id or external id, deleted ones too, by the name they were asked by.
@@ -141,7 +154,7 @@ class MemoryStore(Store):
         MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await entries.lock_memory(tx, tenant_id, name)
@@ -152,7 +165,7 @@ class MemoryStore(Store):
                 after = await self._settled(tx, tenant_id, before, after, secret, at=at)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return MemoryChange(response=response, documents=documents)
 
@@ -191,13 +204,32 @@ class MemoryStore(Store):
         places = {memory.place for memory in memories if memory.place is not None}
         await level_store.enforce_capacities(tx, tenant_id, policy, places, at=at, by=by)
 
+    async def reveal_secret(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
+        """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
+
+        Raises MemoryNotFound, SecretNotFound and SecretUndecryptable.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            memory = await entries.lock_memory(tx, tenant_id, name)
+            memory.must_be_visible(at)
+            value = await self._vault.get(tx, tenant_id, memory.memory_id)
+            revealed = Event(
+                type="secret_revealed",
+                entity_type="memory",
+                entity_id=str(memory.memory_id),
+                summary="secret revealed",
+                payload={"revision": memory.revision},
+            )
+            await writer.insert_events(tx, tenant_id, [revealed], at=at, by=by)
+        return str(memory.memory_id), value
+
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
         """Remove the tenant's stored answers whose time is over, and expired memories from the search index.
 
         Return how many. So many memories go at once that nobody waits long for the rows; the next call goes on.
         """
         async with self._database.tenant(tenant_id) as tx:
-            deleted = await self._requests.delete_expired(tx, tenant_id, at)
+            deleted = await self._idempotency.delete_expired(tx, tenant_id, at)
             removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
         deleted += removed
         for _ in range(1, _EXPIRED_PORTIONS):
@@ -207,7 +239,3 @@ class MemoryStore(Store):
                 removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
             deleted += removed
         return deleted
-
-    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
-        """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
-        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.ids import id_time, min_id_at
-from skein_memory.curation import model as curation
 from skein_memory.memories import rows as entries
 from skein_memory.memories.model import MAX_AHEAD
+from skein_memory.memories.scores import with_scores
+from skein_memory.overview import model as overview_model
+from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scores
-from skein_memory.scoring.store import NOTHING, read_score_inputs, with_scores
-from skein_memory.store_base import Store
+from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from skein_kit.database.transactions import Database
+    from skein_kit.policies.store import Policies
     from skein_memory.memories.model import Memory
 
 # Of each kind of candidates; the answer holds no more memories than that.
@@ -75,8 +78,13 @@ class Statistics:
     relations: Mapping[str, int]
 
 
-class OverviewStore(Store):
+class OverviewStore:
     """Looks over what a tenant remembers."""
+
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
 
     async def review(self, tenant_id: UUID, *, limit: int, at: datetime) -> list[ReviewItem]:
         """Return the most urgent of the candidates, most urgent first."""
@@ -91,7 +99,7 @@ class OverviewStore(Store):
             circumstances = around.get(memory.memory_id, NOTHING)
             stale = scores.days_between(scores.last_used(memory, circumstances), at)
             if memory.worth is not None:
-                urgency = curation.urgency(memory.worth.scores, stale_days=stale, links=circumstances.links)
+                urgency = overview_model.urgency(memory.worth.scores, stale_days=stale, links=circumstances.links)
                 items.append(ReviewItem(memory=memory, urgency=urgency, stale_days=stale, links=circumstances.links))
         return nlargest(limit, items, key=lambda item: (item.urgency, item.memory.memory_id))
 
@@ -113,12 +121,12 @@ class OverviewStore(Store):
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
         for row in rows[:MOST_CLUSTERED]:
-            beginning = curation.truncate_time(id_time(row["memory_id"]), unit)
+            beginning = truncate_time(id_time(row["memory_id"]), unit)
             spans[beginning].append((row["importance"], row["memory_id"], row["type"]))
         clusters = [
             Cluster(
                 start=beginning,
-                end=beginning + curation.UNIT_LENGTHS[unit],
+                end=beginning + UNIT_LENGTHS[unit],
                 count=len(found),
                 types=Counter(kind for _, _, kind in found),
                 memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, found)],
@@ -156,7 +164,7 @@ class OverviewStore(Store):
                     if row["memory_id"] in counted:
                         tagged[row["memory_id"]].append(row["tag"])
             links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MOST_SAMPLED + 1)
-        tags, pairs = curation.tag_counts(tagged.values(), top)
+        tags, pairs = tag_counts(tagged.values(), top)
         return Statistics(
             totals=totals,
             aliases=aliases,

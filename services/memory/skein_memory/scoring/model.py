@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skein_kit.filters.fields import priority_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
-
-    from skein_memory.memories.model import Draft, Memory
+    from uuid import UUID
 
 DYNAMIC = "memoryvault-dynamic"
 WEIGHTED = "agentmem-weighted"
@@ -50,6 +49,42 @@ _YEAR_DAYS = 365.0
 _DECAY_RATES = ((9, 0.01), (7, 0.02), (4, 0.05), (0, 0.1))
 # What the weighted formula reads in metadata, and what stands in for it.
 _NEUTRAL = 0.5
+
+
+class ScoredDraft(Protocol):
+    """The fields of a memory's content that the formulas read."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def words(self) -> str | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def source(self) -> str | None: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def importance(self) -> float: ...
+    @property
+    def metadata(self) -> str | None: ...
+    @property
+    def create_time(self) -> datetime: ...
+
+
+class ScoredMemory(Protocol):
+    """The fields of a memory that the formulas read."""
+
+    @property
+    def memory_id(self) -> UUID: ...
+    @property
+    def draft(self) -> ScoredDraft: ...
+    @property
+    def update_time(self) -> datetime: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,12 +131,12 @@ class Explanation:
     importance: Sequence[Component]
 
 
-def scores_of(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) -> Scores:
+def scores_of(memory: ScoredMemory, around: ScoreInputs, *, formula: str, at: datetime) -> Scores:
     """Return what a memory is worth at the time `at`; `formula` is the policy's name for it."""
     return explain(memory, around, formula=formula, at=at).scores
 
 
-def explain(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
+def explain(memory: ScoredMemory, around: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
     """Return the scores with every term."""
     name = FORMULAS.get(formula, DYNAMIC)
     terms = _Terms.of(memory, around, at)
@@ -114,7 +149,7 @@ def explain(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) 
     )
 
 
-def last_used(memory: Memory, around: ScoreInputs) -> datetime:
+def last_used(memory: ScoredMemory, around: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
     read = around.last_access_time
     return memory.update_time if read is None else max(memory.update_time, read)
@@ -157,7 +192,7 @@ def _looked_for(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
 class _Terms:
     """The terms of "memoryvault-dynamic"."""
 
-    draft: Draft
+    draft: ScoredDraft
     around: ScoreInputs
     # Days since it was changed or read; since it was read.
     age: float
@@ -166,7 +201,7 @@ class _Terms:
     source: str
 
     @classmethod
-    def of(cls, memory: Memory, around: ScoreInputs, at: datetime) -> _Terms:
+    def of(cls, memory: ScoredMemory, around: ScoreInputs, at: datetime) -> _Terms:
         draft, read = memory.draft, around.last_access_time
         return cls(
             draft=draft,
@@ -271,7 +306,7 @@ class _Terms:
         return -min(0.18, (self.age - 60) / _YEAR_DAYS * 0.18)
 
 
-def weighted(memory: Memory, around: ScoreInputs, at: datetime) -> list[Component]:
+def weighted(memory: ScoredMemory, around: ScoreInputs, at: datetime) -> list[Component]:
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
@@ -322,3 +357,12 @@ def _bounded(components: list[Component]) -> list[Component]:
 
 def _sum(components: Sequence[Component]) -> float:
     return round(min(1.0, max(0.0, math.fsum(component.value for component in components))), 3)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worth:
+    """What a memory was worth when it was read, and how often it had been used."""
+
+    scores: Scores
+    access_count: int
+    last_access_time: datetime | None

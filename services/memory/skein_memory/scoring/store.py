@@ -6,23 +6,22 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skein_memory.memories.model import Worth
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import CONTRADICTS, MOST_COUNTED, ScoreInputs, scores_of, source_key
+from skein_memory.scoring.model import CONTRADICTS, MOST_COUNTED, ScoreInputs, source_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policies
-    from skein_memory.memories.model import Memory
+    from skein_memory.scoring.model import ScoredMemory
 
 NOTHING = ScoreInputs()
 
 
-async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
+async def read_score_inputs(
+    tx: Transaction, tenant_id: UUID, memories: Sequence[ScoredMemory]
+) -> dict[UUID, ScoreInputs]:
     """Read what the formulas know of memories beside themselves: one query, two more where links are very many."""
     if not memories:
         return {}
@@ -59,41 +58,3 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
                 links=links[memory_id],
             )
     return found
-
-
-async def with_scores(
-    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
-) -> list[Memory]:
-    """Return memories, in order, with what they are worth at the time `at`."""
-    if not memories:
-        return []
-    around = await read_score_inputs(tx, tenant_id, memories)
-    formula = (await policies.of(tx, tenant_id)).importance_formula
-    return [_worth(memory, around.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
-
-
-async def with_scores_of_new(
-    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
-) -> list[Memory]:
-    """Return memories that are about to be stored, with what they are worth: nobody linked or read them yet."""
-    keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
-    trust: Mapping[str, float] = {}
-    if keys:
-        rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
-        trust = {row["source_key"]: row["trust"] for row in rows}
-    formula = (await policies.of(tx, tenant_id)).importance_formula
-    return [
-        _worth(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
-        for memory in memories
-    ]
-
-
-def _worth(memory: Memory, around: ScoreInputs, formula: str, at: datetime) -> Memory:
-    return replace(
-        memory,
-        worth=Worth(
-            scores=scores_of(memory, around, formula=formula, at=at),
-            access_count=around.access_count,
-            last_access_time=around.last_access_time,
-        ),
-    )

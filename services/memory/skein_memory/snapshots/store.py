@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -17,20 +16,28 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
 from skein_memory.snapshots.model import CREATING, DELETING, READY, Snapshot
-from skein_memory.store_base import Store
 from skein_memory.transfer import exporter
 from skein_memory.transfer.import_items import ImportBatch, ImportMode, parse_import
 from skein_memory.transfer.importer import Importer
-from skein_memory.transfer.model import KINDS, MESSAGES, ImportLine, ImportProblem, TransferItem, changed_fields
+from skein_memory.transfer.model import (
+    KINDS,
+    MESSAGES,
+    ImportLine,
+    ImportProblem,
+    TransferCursor,
+    TransferItem,
+    changed_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
 
 Response = TypeVar("Response", bound=Message)
 
@@ -38,30 +45,11 @@ Response = TypeVar("Response", bound=Message)
 _AT_ONCE = 100
 _REMOVED_AT_ONCE = 1000
 _PORTIONS = 20
-# How long to wait, and how often, for transactions that were at work when a copy began.
-_SETTLE_SECONDS = 0.05
-_SETTLE_TRIES = 20
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _GONE = {
     "snapshot_items_memory_fkey": TransactionConflict,
     "snapshot_items_other_memory_fkey": TransactionConflict,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransferCursor:
-    """Where a walk over all kinds goes on: `phase` tells two walks of one call apart."""
-
-    phase: str
-    kind: str
-    after: str
-
-    def beyond(self, last: str | None) -> TransferCursor | None:
-        """Return the place after a portion; None after the last of the last kind."""
-        if last is not None:
-            return replace(self, after=last)
-        index = KINDS.index(self.kind) + 1
-        return TransferCursor(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,12 +62,24 @@ class Difference:
     fields: Sequence[str] = ()
 
 
-class SnapshotStore(Store):
+class SnapshotStore:
     """Reads and writes snapshots."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions, max_content: int) -> None:
-        """Use what all stores share, the months' partitions, and the longest content that is taken."""
-        super().__init__(tables)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        months: MonthlyPartitions,
+        max_content: int,
+    ) -> None:
+        """Use what the service shares; contents have at most `max_content` characters."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
         self._months = months
         self._max_content = max_content
 
@@ -89,7 +89,7 @@ class SnapshotStore(Store):
     ) -> Response | bytes:  # fmt: skip
         """Begin a snapshot and copy as much as one call may; or return the request's first answer."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
@@ -99,33 +99,17 @@ class SnapshotStore(Store):
             columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
             await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
             response = respond(snapshot)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
-        await self.settled(tenant_id, horizon)
+        await exporter.wait_for_transactions(self._database, tenant_id, horizon)
         for _ in range(_PORTIONS):
             snapshot = await self._go_on(tenant_id, snapshot.snapshot_id) or snapshot
             if snapshot.state != CREATING:
                 break
         response = respond(snapshot)
         async with self._database.tenant(tenant_id) as tx:
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
-
-    async def settled(self, tenant_id: UUID, horizon: int) -> bool:
-        """Wait a while for the transactions below a number; say whether they are over."""
-        for _ in range(_SETTLE_TRIES):
-            async with self._database.tenant(tenant_id) as tx:
-                row = await tx.row(QUERIES["read_horizon"])
-            if row is not None and row["oldest"] >= horizon:
-                return True
-            await asyncio.sleep(_SETTLE_SECONDS)
-        return False
-
-    async def horizon(self, tenant_id: UUID) -> int:
-        """Return the number of the next transaction."""
-        async with self._database.tenant(tenant_id) as tx:
-            row = await tx.row(QUERIES["read_horizon"])
-        return 0 if row is None else int(row["next"])
 
     async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
         """Read what is known of a snapshot. Raises SnapshotNotFound."""
@@ -149,7 +133,7 @@ class SnapshotStore(Store):
     ) -> None:
         """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
                 raise SnapshotNotFound
@@ -291,7 +275,7 @@ class SnapshotStore(Store):
         items, last, arrivals = await self._arrivals(tenant_id, snapshot_id, place, count=count, at=at, by=by)
         await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first, None
             policy = await self._policies.of(tx, tenant_id)
@@ -307,7 +291,7 @@ class SnapshotStore(Store):
             if beyond is None:
                 await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
             response = respond(applying, beyond)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, applying.usage)
         return response, applying
 

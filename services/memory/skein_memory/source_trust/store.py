@@ -15,15 +15,14 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
 from skein_memory.source_trust.model import SourceTrust
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_memory.source_trust.model import TrustDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -31,8 +30,13 @@ Response = TypeVar("Response", bound=Message)
 _KIND = "source_trust"
 
 
-class SourceTrustStore(Store):
+class SourceTrustStore:
     """Reads and writes how far sources are trusted."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
+        """Use the database and stored responses of the service."""
+        self._database = database
+        self._idempotency = idempotency
 
     async def set_source_trust(
         self,
@@ -46,7 +50,7 @@ class SourceTrustStore(Store):
     ) -> Response | bytes:
         """Say how far a source is trusted, and keep what was said before; or return the request's first answer."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, draft.source_key)
@@ -71,7 +75,7 @@ class SourceTrustStore(Store):
                 )
             await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
@@ -93,7 +97,7 @@ class SourceTrustStore(Store):
     ) -> None:
         """Forget what was said of a source, once for each request. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             before = await _locked(tx, tenant_id, key)
             if before is None:

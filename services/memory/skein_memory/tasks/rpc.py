@@ -1,4 +1,4 @@
-"""Tasks, objectives and levels: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for tasks, objectives and levels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as wire
 from skein_memory.memories import level, memory_type
+from skein_memory.memories.task_data import DONE, OPEN
 from skein_memory.page_builder import PageBuilder
 from skein_memory.page_token import read_id_cursor
-from skein_memory.parts import Rpcs
 from skein_memory.tasks import model as tasks
+from skein_memory.tasks.model import TASK_STATUSES
 from skein_memory.tasks.store import TaskFilter
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.memories.model import Memory
+    from skein_memory.memories.store import MemoryStore
+    from skein_memory.tasks.store import TaskStore
 
 Response = TypeVar("Response", bound=Message)
 
@@ -33,8 +37,14 @@ _DEFAULT_ACTIONS = 10
 _MOST_ACTIONS = 100
 
 
-class TaskRpcs(Rpcs):
-    """What is to be done, and how far memories reach."""
+class TaskHandlers:
+    """Tasks and objectives, and the levels of memories."""
+
+    def __init__(self, store: TaskStore, *, memories: MemoryStore, embeddings: EmbeddingClient) -> None:
+        """Use the stores; documents of changed tasks get embeddings."""
+        self._store = store
+        self._memories = memories
+        self._embeddings = embeddings
 
     async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
         who, at = caller(context), now()
@@ -78,7 +88,7 @@ class TaskRpcs(Rpcs):
 
         def change(memory: Memory) -> Memory:
             memory.must_be(request.revision)
-            return tasks.with_status(memory, wire.TASK_STATUSES[request.status], at=at, by=who.principal)
+            return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
 
@@ -87,7 +97,7 @@ class TaskRpcs(Rpcs):
 
         def change(memory: Memory) -> Memory:
             memory.must_be(request.revision)
-            return tasks.with_status(memory, tasks.DONE, at=at, by=who.principal, result=request.result)
+            return tasks.with_status(memory, DONE, at=at, by=who.principal, result=request.result)
 
         return await self._change(context, request, change, pb.CompleteTaskResponse, at=at)
 
@@ -96,7 +106,7 @@ class TaskRpcs(Rpcs):
 
         def change(memory: Memory) -> Memory:
             memory.must_be(request.revision)
-            return tasks.with_status(memory, tasks.OPEN, at=at, by=who.principal)
+            return tasks.with_status(memory, OPEN, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.ReopenTaskResponse, at=at)
 
@@ -110,7 +120,7 @@ class TaskRpcs(Rpcs):
         def respond(memory: Memory) -> pb.SetObjectiveResponse:
             return pb.SetObjectiveResponse(memory=wire.memory(memory))
 
-        changed = await self._parts.tasks.change_objective(
+        changed = await self._store.change_objective(
             who.tenant(),
             (request.memory_id, request.objective_id),
             change,
@@ -125,7 +135,7 @@ class TaskRpcs(Rpcs):
         size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MOST_ACTIONS
         # One more tells whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
-        found = await self._parts.tasks.list_next(tenant_id, request.objective_id or None, count=count, at=now())
+        found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
         actions = [pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found]
         page, token = paginate(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
         return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
@@ -147,12 +157,12 @@ class TaskRpcs(Rpcs):
         def respond(memory: Memory) -> Response:
             return response(memory=wire.memory(memory))
 
-        changed = await self._parts.memories.change_memory(
+        changed = await self._memories.change_memory(
             who.tenant(), name, change, respond, at=at, once=IdempotencyKey.of(who, request), event=event
         )
         if isinstance(changed, bytes):
             return response.FromString(changed)
-        await self._parts.embeddings.make(changed.documents, remaining=context.time_remaining())
+        await self._embeddings.make(changed.documents, remaining=context.time_remaining())
         return changed.response
 
     async def _page(
@@ -163,7 +173,7 @@ class TaskRpcs(Rpcs):
         answer, more = PageBuilder[pb.Memory](), True
         while more and len(answer.items) < size and not answer.is_full:
             count = answer.portion(size - len(answer.items))
-            memories = await self._parts.tasks.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
+            memories = await self._store.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
             more = len(memories) > count
             for memory in memories[:count]:
                 if not memory.is_expired(at) and not answer.take([wire.memory(memory)]):
@@ -174,4 +184,4 @@ class TaskRpcs(Rpcs):
 
 
 def _statuses(asked: Iterable[int]) -> list[str] | None:
-    return [wire.TASK_STATUSES[status] for status in asked] or None
+    return [TASK_STATUSES[status] for status in asked] or None

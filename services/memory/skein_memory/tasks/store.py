@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -12,18 +11,18 @@ from google.protobuf.message import Message
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as entries
-from skein_memory.memories.model import Memory
 from skein_memory.memories.store import MemoryChange
+from skein_memory.memories.task_rows import Task
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.tasks import model as tasks
-from skein_memory.tasks.model import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_memory.memories.model import Memory
 
 Response = TypeVar("Response", bound=Message)
 
@@ -42,8 +41,13 @@ class TaskFilter:
     due_before_time: datetime | None = None
 
 
-class TaskStore(Store):
+class TaskStore:
     """What is asked about tasks and objectives by what they are."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
+        """Use the database and stored responses of the service."""
+        self._database = database
+        self._idempotency = idempotency
 
     async def list_tasks(
         self, tenant_id: UUID, question: TaskFilter, *, before: UUID | None, count: int, at: datetime
@@ -100,7 +104,7 @@ class TaskStore(Store):
         Return the first answer when the request came before. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             objective_id = await _objective(tx, tenant_id, ends[1], at=at)
@@ -108,7 +112,7 @@ class TaskStore(Store):
             after = change(before, objective_id)
             documents = [] if after is before else await entries.update_memory(tx, tenant_id, before, after, at=at)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return MemoryChange(response=response, documents=documents)
 
 

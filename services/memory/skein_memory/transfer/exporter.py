@@ -6,7 +6,7 @@ and conflicts, of which there are few, what is said of them now is taken for wha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,10 @@ from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
+from skein_memory.links import convert as links_convert
 from skein_memory.links import rows as edges
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as wire
@@ -26,17 +28,40 @@ from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_memory.blocks.model import Block
     from skein_memory.memories.model import Memory
 
 # What was read, and the id of the last thing that was looked at; None when there is no more of the kind.
 Portion = tuple[list[TransferItem], str | None]
+# How long to wait, and how often, for transactions that were open when a copy began.
+_WAIT_SECONDS = 0.05
+_WAIT_TRIES = 20
 _NIL = UUID(int=0)
 # After every id, as text.
 _LAST_ID = "~"
+
+
+async def wait_for_transactions(database: Database, tenant_id: UUID, horizon: int) -> bool:
+    """Wait about a second for all transactions below a number; return whether they have ended."""
+    for _ in range(_WAIT_TRIES):
+        async with database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["read_horizon"])
+        if row is not None and row["oldest"] >= horizon:
+            return True
+        await asyncio.sleep(_WAIT_SECONDS)
+    return False
+
+
+async def next_transaction(database: Database, tenant_id: UUID) -> int:
+    """Return the number of the next transaction."""
+    async with database.tenant(tenant_id) as tx:
+        row = await tx.row(QUERIES["read_horizon"])
+    return 0 if row is None else int(row["next"])
 
 
 async def read_batch(
@@ -161,7 +186,7 @@ async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]
         TransferItem(
             kind="block",
             item_id=block.block_id,
-            message=snapshots_pb2.PortableBlock(block=wire.block(block), agent_ids=agents[block.block_id]),
+            message=snapshots_pb2.PortableBlock(block=blocks_convert.block(block), agent_ids=agents[block.block_id]),
         )
         for block in blocks
     ]
@@ -219,7 +244,7 @@ def _link(link: Link) -> TransferItem:
     return TransferItem(
         kind="link",
         item_id=str(link.link_id),
-        message=wire.link(link),
+        message=links_convert.link(link),
         memory_id=link.from_memory_id,
         other_memory_id=link.to_memory_id,
     )

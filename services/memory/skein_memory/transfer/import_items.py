@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein_kit.errors import FieldInvalid, RpcError
 from skein_kit.ids import id_time, new_id, parse_id
+from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
 from skein_kit.rpc.row_times import read_past_time
 from skein_memory.blocks.model import Block, BlockDraft
 from skein_memory.errors import FactKeyTaken
 from skein_memory.links.model import LinkDraft
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
-from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem, is_same_json
+from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
     from google.protobuf.message import Message
 
 # An id that was made from the time that its memory was created at lies in the same month.
@@ -166,8 +168,8 @@ def is_same_draft(one: Draft, other: Draft) -> bool:
     """Say whether two drafts say the same, however their JSON is written."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
-        and is_same_json(one.data, other.data)
-        and is_same_json(one.metadata, other.metadata)
+        and exact.equal(one.data, other.data)
+        and exact.equal(one.metadata, other.metadata)
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.errors import FieldInvalid
@@ -15,10 +16,11 @@ from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import ImportFormatUnknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
+
 
 FORMAT = "skein_export_v1"
 # In the order in which they are stored: what names a memory comes after it.
@@ -139,11 +141,6 @@ def changed_fields(before: Message, after: Message) -> list[str]:
     ]
 
 
-def is_same_json(one: str | None, other: str | None) -> bool:
-    """Say whether two JSON texts say the same: the database writes them in a form of its own."""
-    return exact.equal(one, other)
-
-
 def count_kinds(kinds: Sequence[str]) -> dict[str, int]:
     """Count kinds."""
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
@@ -151,3 +148,19 @@ def count_kinds(kinds: Sequence[str]) -> dict[str, int]:
 
 def _line(said: object) -> str:
     return exact.escape_active(exact.dumps(said)) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransferCursor:
+    """Where a walk over all kinds goes on: `phase` tells two walks of one call apart."""
+
+    phase: str
+    kind: str
+    after: str
+
+    def beyond(self, last: str | None) -> TransferCursor | None:
+        """Return the place after a portion; None after the last of the last kind."""
+        if last is not None:
+            return replace(self, after=last)
+        index = KINDS.index(self.kind) + 1
+        return TransferCursor(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None

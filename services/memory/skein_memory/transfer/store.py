@@ -12,12 +12,9 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_store
 from skein_memory.memories.level import LEVELS
-from skein_memory.snapshots.store import TransferCursor
-from skein_memory.store_base import Store
 from skein_memory.transfer import exporter
 from skein_memory.transfer.import_items import ImportMode, parse_import
 from skein_memory.transfer.importer import Importer
-from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,18 +22,33 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
 
 Response = TypeVar("Response", bound=Message)
 
 
-class TransferStore(Store):
+class TransferStore:
     """Reads and writes a tenant's memory as items."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions, max_content: int) -> None:
-        """Use what all stores share, the months' partitions, and the longest content that is taken."""
-        super().__init__(tables)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        months: MonthlyPartitions,
+        max_content: int,
+    ) -> None:
+        """Use what the service shares; contents have at most `max_content` characters."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
         self._months = months
         self._max_content = max_content
 
@@ -50,9 +62,11 @@ class TransferStore(Store):
             )
         return items, place.beyond(last)
 
-    async def tell(self, tenant_id: UUID, kind: str, *, at: datetime, by: str) -> None:
-        """Tell the log that data left or came."""
-        event = Event(type=kind, entity_type="tenant", entity_id=str(tenant_id), summary=kind.replace("_", " "))
+    async def start_export(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
+        """Wait for the transactions that are open now, so that the export has their writes; record the event."""
+        horizon = await exporter.next_transaction(self._database, tenant_id)
+        await exporter.wait_for_transactions(self._database, tenant_id, horizon)
+        event = Event(type="data_exported", entity_type="tenant", entity_id=str(tenant_id), summary="data exported")
         async with self._database.tenant(tenant_id) as tx:
             await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
@@ -74,7 +88,7 @@ class TransferStore(Store):
         answer: tuple[Response, Importer] | None = None
         with suppress(_Rollback):
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
                 if first is not None:
                     return first, None
                 policy = await self._policies.of(tx, tenant_id)
@@ -95,7 +109,7 @@ class TransferStore(Store):
                     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
                     # What is too much for a level passes down at once, so many memories; the upkeep goes on.
                     await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-                await self._requests.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, once, response)
                 await self._quotas.charge(tx, tenant_id, applying.usage)
         assert answer is not None  # noqa: S101 - made before it was undone.
         return answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
@@ -10,20 +9,18 @@ from google.protobuf.message import Message
 from skein_memory.errors import SecretNotFound
 from skein_memory.events import model as events
 from skein_memory.events import writer
-from skein_memory.memories import rows as entries
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_memory.vault.encryption import MasterKeys
 
 Response = TypeVar("Response", bound=Message)
@@ -137,27 +134,14 @@ class Vault:
         return resealed, False
 
 
-class SecretStore(Store):
-    """What is asked about secrets and keys by themselves."""
+class TenantKeyStore:
+    """Keys of tenants: their rotation, and their encryption with the current master key."""
 
-    async def reveal(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
-        """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
-
-        Raises MemoryNotFound, SecretNotFound and SecretSealed.
-        """
-        async with self._database.tenant(tenant_id) as tx:
-            memory = await entries.lock_memory(tx, tenant_id, name)
-            memory.must_be_visible(at)
-            value = await self._vault.get(tx, tenant_id, memory.memory_id)
-            revealed = events.Event(
-                type="secret_revealed",
-                entity_type="memory",
-                entity_id=str(memory.memory_id),
-                summary="secret revealed",
-                payload={"revision": memory.revision},
-            )
-            await writer.insert_events(tx, tenant_id, [revealed], at=at, by=by)
-        return str(memory.memory_id), value
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore, vault: Vault) -> None:
+        """Use the database, stored responses and vault of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._vault = vault
 
     async def rotate(
         self, tenant_id: UUID, once: IdempotencyKey, respond: Callable[[str, int, bool], Response], *, at: datetime
@@ -167,7 +151,7 @@ class SecretStore(Store):
         Return the first answer when the request came before. Raises MasterKeyMissing and SecretSealed.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             self._vault.master_keys.must_seal()
@@ -188,7 +172,7 @@ class SecretStore(Store):
             )
             await writer.insert_events(tx, tenant_id, [rotated], at=at, by=once.principal)
             response = respond(key_id, resealed, more)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def keep_wrapped(self, tenant_id: UUID) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +17,6 @@ from skein_memory.errors import DeliveryNotFound
 from skein_memory.memories import rows
 from skein_memory.memories.filter_fields import fields_of
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
 from skein_memory.webhooks.events import end_watches_with_grants, record_watch_event
 from skein_memory.webhooks.model import (
@@ -34,14 +32,14 @@ from skein_memory.webhooks.model import (
 from skein_memory.webhooks.store import AFTER_ALL, WebhookStore, draft_of, read_watch, watch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
     from skein_memory.webhooks.model import WebhookDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -71,13 +69,17 @@ class QueueStatus:
     oldest_due: datetime | None = None
 
 
-class DeliveryStore(Store):
+class DeliveryStore:
     """Reads and writes deliveries, and what they tell of their watches."""
 
-    def __init__(self, tables: Tables, watches: WebhookStore) -> None:
-        """Use what all stores share."""
-        super().__init__(tables)
-        self._watches = watches
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, policies: Policies, webhooks: WebhookStore
+    ) -> None:
+        """Use the database, stored responses and policies of the service, and the store of webhooks."""
+        self._database = database
+        self._idempotency = idempotency
+        self._policies = policies
+        self._watches = webhooks
 
     async def list_deliveries(
         self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
@@ -105,7 +107,7 @@ class DeliveryStore(Store):
     ) -> Response | bytes:
         """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
@@ -113,7 +115,7 @@ class DeliveryStore(Store):
                 raise DeliveryNotFound
             await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
             response = respond(row)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def queue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:

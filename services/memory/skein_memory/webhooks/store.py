@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -12,19 +11,20 @@ from google.protobuf.message import Message
 from skein_kit.errors import RevisionStale
 from skein_memory.errors import SecretUndecryptable, WatchNotFound
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 from skein_memory.webhooks.events import record_watch_event
 from skein_memory.webhooks.model import Webhook, WebhookDraft
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.vault.encryption import MasterKeys
 
 Response = TypeVar("Response", bound=Message)
 
@@ -32,13 +32,17 @@ _REMOVED_AT_ONCE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
-class WebhookStore(Store):
+class WebhookStore:
     """Reads and writes watches."""
 
-    def __init__(self, tables: Tables) -> None:
-        """Use what all stores share, and seal signing keys with the master key."""
-        super().__init__(tables)
-        self._master_keys = tables.vault.master_keys
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, master_keys: MasterKeys
+    ) -> None:
+        """Use the database, stored responses and quotas of the service; encrypt signing keys with the master keys."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._master_keys = master_keys
 
     async def create_watch(
         self,
@@ -57,7 +61,7 @@ class WebhookStore(Store):
         """
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             await tx.execute(
@@ -74,7 +78,7 @@ class WebhookStore(Store):
             watch = await read_watch(tx, tenant_id, key.key_id)
             await record_watch_event(tx, tenant_id, "watch_created", watch.watch_id, at=at, by=once.principal)
             response = respond(watch)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"watches": 1})
         return response
 
@@ -105,7 +109,7 @@ class WebhookStore(Store):
     ) -> Response | bytes:
         """Replace what a watch says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, watch_id, query="lock_watch")
@@ -124,7 +128,7 @@ class WebhookStore(Store):
             )
             await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=once.principal)
             response = respond(await read_watch(tx, tenant_id, watch_id))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def rekey_watch(
@@ -139,14 +143,14 @@ class WebhookStore(Store):
         """Sign what a watch is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, key.key_id, query="lock_watch")
             await self._rekey(tx, tenant_id, before, wrapped)
             await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=once.principal)
             response = respond(before)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
     async def delete_watch(
@@ -154,7 +158,7 @@ class WebhookStore(Store):
     ) -> None:
         """Remove a watch with its deliveries, once for each request. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
             if master_key is None:

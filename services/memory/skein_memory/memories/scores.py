@@ -1,0 +1,57 @@
+"""Memories with their scores, read in the transaction that reads the memories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skein_memory.queries import QUERIES
+from skein_memory.scoring.model import ScoreInputs, Worth, scores_of, source_key
+from skein_memory.scoring.store import NOTHING, read_score_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policies
+    from skein_memory.memories.model import Memory
+
+
+async def with_scores(
+    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return memories, in order, with what they are worth at the time `at`."""
+    if not memories:
+        return []
+    around = await read_score_inputs(tx, tenant_id, memories)
+    formula = (await policies.of(tx, tenant_id)).importance_formula
+    return [_worth(memory, around.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
+
+
+async def with_scores_of_new(
+    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return memories that are about to be stored, with what they are worth: nobody linked or read them yet."""
+    keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
+    trust: Mapping[str, float] = {}
+    if keys:
+        rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
+        trust = {row["source_key"]: row["trust"] for row in rows}
+    formula = (await policies.of(tx, tenant_id)).importance_formula
+    return [
+        _worth(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
+        for memory in memories
+    ]
+
+
+def _worth(memory: Memory, around: ScoreInputs, formula: str, at: datetime) -> Memory:
+    return replace(
+        memory,
+        worth=Worth(
+            scores=scores_of(memory, around, formula=formula, at=at),
+            access_count=around.access_count,
+            last_access_time=around.last_access_time,
+        ),
+    )

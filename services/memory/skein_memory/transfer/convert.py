@@ -1,0 +1,66 @@
+"""Imports, exports and their page tokens as protobuf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import snapshots_pb2 as pb
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.rpc.pagination import (
+    read_token,
+    write_token,
+)
+from skein_memory.transfer import model as portable
+from skein_memory.transfer.model import KINDS, TransferCursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from google.protobuf.message import Message
+
+    from skein_memory.transfer.importer import Importer
+
+
+_MAX_ERRORS = 1000
+
+
+def import_counts(applying: Importer) -> pb.ImportCounts:
+    return pb.ImportCounts(
+        created=portable.count_kinds(applying.created),
+        updated=portable.count_kinds(applying.updated),
+        unchanged=portable.count_kinds(applying.unchanged),
+        removed=portable.count_kinds(applying.removed),
+        refused=portable.count_kinds([trouble.kind for trouble in applying.troubles]),
+        expired=portable.count_kinds(applying.expired),
+    )
+
+
+def import_errors(applying: Importer) -> Sequence[pb.ImportError]:
+    ordered = sorted(applying.troubles, key=lambda trouble: trouble.place)[:_MAX_ERRORS]
+    return [pb.ImportError(line=one.place, kind=one.kind, reason=one.reason, field=one.field) for one in ordered]
+
+
+def page_token(place: TransferCursor | None, tenant_id: UUID, request: Message, *ignored: str) -> str:
+    if place is None:
+        return ""
+    return write_token([place.phase, place.kind, place.after], tenant_id, _question(request, ignored))
+
+
+def read_cursor(request: Message, tenant_id: UUID, *ignored: str) -> TransferCursor | None:
+    token: str = request.page_token  # type: ignore[attr-defined]  # Every request of these has one.
+    parts = read_token(token, tenant_id, _question(request, ignored))
+    if parts is None:
+        return None
+    if len(parts) != len(("phase", "kind", "after")) or parts[1] not in KINDS or "\0" in parts[2]:
+        raise PageTokenInvalid
+    return TransferCursor(phase=parts[0], kind=parts[1], after=parts[2])
+
+
+def _question(request: Message, ignored: Sequence[str]) -> Message:
+    """Return a request without what differs from page to page."""
+    question = type(request)()
+    question.CopyFrom(request)
+    for name in ignored:
+        question.ClearField(name)
+    return question
