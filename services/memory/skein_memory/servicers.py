@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         blocks_pb2,
         curation_pb2,
         history_pb2,
-        memory_pb2,
         scores_pb2,
         snapshots_pb2,
         watches_pb2,
     )
+    from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.calls.call import Context
     from skein_memory.access_log.rpc import AccessLogHandlers
     from skein_memory.aliases.rpc import AliasHandlers
@@ -66,120 +66,84 @@ class MemoryService(rpc.MemoryServiceServicer):
         self._tasks = tasks
         self._curation = curation
 
-    async def CreateMemory(
-        self, request: memory_pb2.CreateMemoryRequest, context: Context
-    ) -> memory_pb2.CreateMemoryResponse:
+    async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         return await self._memories.CreateMemory(request, context)
 
     async def BatchCreateMemories(
-        self, request: memory_pb2.BatchCreateMemoriesRequest, context: Context
-    ) -> memory_pb2.BatchCreateMemoriesResponse:
+        self, request: pb.BatchCreateMemoriesRequest, context: Context
+    ) -> pb.BatchCreateMemoriesResponse:
         return await self._memories.BatchCreateMemories(request, context)
 
-    async def GetMemory(self, request: memory_pb2.GetMemoryRequest, context: Context) -> memory_pb2.GetMemoryResponse:
+    async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
         return await self._listing.GetMemory(request, context)
 
     async def BatchGetMemories(
-        self, request: memory_pb2.BatchGetMemoriesRequest, context: Context
-    ) -> memory_pb2.BatchGetMemoriesResponse:
+        self, request: pb.BatchGetMemoriesRequest, context: Context
+    ) -> pb.BatchGetMemoriesResponse:
         return await self._memories.BatchGetMemories(request, context)
 
-    async def ListMemories(
-        self, request: memory_pb2.ListMemoriesRequest, context: Context
-    ) -> memory_pb2.ListMemoriesResponse:
+    async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         return await self._listing.ListMemories(request, context)
 
-    async def UpdateMemory(
-        self, request: memory_pb2.UpdateMemoryRequest, context: Context
-    ) -> memory_pb2.UpdateMemoryResponse:
+    async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         return await self._memories.UpdateMemory(request, context)
 
-    async def DeleteMemory(
-        self, request: memory_pb2.DeleteMemoryRequest, context: Context
-    ) -> memory_pb2.DeleteMemoryResponse:
+    async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         return await self._memories.DeleteMemory(request, context)
 
-    async def RestoreMemory(
-        self, request: memory_pb2.RestoreMemoryRequest, context: Context
-    ) -> memory_pb2.RestoreMemoryResponse:
+    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
         return await self._memories.RestoreMemory(request, context)
 
     async def ListMemoryVersions(
-        self, request: memory_pb2.ListMemoryVersionsRequest, context: Context
-    ) -> memory_pb2.ListMemoryVersionsResponse:
+        self, request: pb.ListMemoryVersionsRequest, context: Context
+    ) -> pb.ListMemoryVersionsResponse:
         return await self._listing.ListMemoryVersions(request, context)
 
-    async def ExportMatching(
-        self, request: memory_pb2.ExportMatchingRequest, context: Context
-    ) -> memory_pb2.ExportMatchingResponse:
+    async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
         return await self._erasure.ExportMatching(request, context)
 
-    async def PurgeMemories(
-        self, request: memory_pb2.PurgeMemoriesRequest, context: Context
-    ) -> memory_pb2.PurgeMemoriesResponse:
+    async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         return await self._erasure.PurgeMemories(request, context)
 
-    async def ForgetMemories(
-        self, request: memory_pb2.ForgetMemoriesRequest, context: Context
-    ) -> memory_pb2.ForgetMemoriesResponse:
+    async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         return await self._erasure.ForgetMemories(request, context)
 
-    async def ListMemoryTypes(
-        self, request: memory_pb2.ListMemoryTypesRequest, context: Context
-    ) -> memory_pb2.ListMemoryTypesResponse:
+    async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
         return await self._memories.ListMemoryTypes(request, context)
 
-    async def RevealSecret(
-        self, request: memory_pb2.RevealSecretRequest, context: Context
-    ) -> memory_pb2.RevealSecretResponse:
+    async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
         return await self._memories.RevealSecret(request, context)
 
-    async def RotateTenantKey(
-        self, request: memory_pb2.RotateTenantKeyRequest, context: Context
-    ) -> memory_pb2.RotateTenantKeyResponse:
+    async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
         return await self._vault.RotateTenantKey(request, context)
 
-    async def PromoteMemory(
-        self, request: memory_pb2.PromoteMemoryRequest, context: Context
-    ) -> memory_pb2.PromoteMemoryResponse:
+    async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
         return await self._tasks.PromoteMemory(request, context)
 
-    async def DemoteMemory(
-        self, request: memory_pb2.DemoteMemoryRequest, context: Context
-    ) -> memory_pb2.DemoteMemoryResponse:
+    async def DemoteMemory(self, request: pb.DemoteMemoryRequest, context: Context) -> pb.DemoteMemoryResponse:
         return await self._tasks.DemoteMemory(request, context)
 
-    async def ListTasks(self, request: memory_pb2.ListTasksRequest, context: Context) -> memory_pb2.ListTasksResponse:
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
         return await self._tasks.ListTasks(request, context)
 
     async def UpdateTaskStatus(
-        self, request: memory_pb2.UpdateTaskStatusRequest, context: Context
-    ) -> memory_pb2.UpdateTaskStatusResponse:
+        self, request: pb.UpdateTaskStatusRequest, context: Context
+    ) -> pb.UpdateTaskStatusResponse:
         return await self._tasks.UpdateTaskStatus(request, context)
 
-    async def CompleteTask(
-        self, request: memory_pb2.CompleteTaskRequest, context: Context
-    ) -> memory_pb2.CompleteTaskResponse:
+    async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Context) -> pb.CompleteTaskResponse:
         return await self._tasks.CompleteTask(request, context)
 
-    async def ReopenTask(
-        self, request: memory_pb2.ReopenTaskRequest, context: Context
-    ) -> memory_pb2.ReopenTaskResponse:
+    async def ReopenTask(self, request: pb.ReopenTaskRequest, context: Context) -> pb.ReopenTaskResponse:
         return await self._tasks.ReopenTask(request, context)
 
-    async def SetObjective(
-        self, request: memory_pb2.SetObjectiveRequest, context: Context
-    ) -> memory_pb2.SetObjectiveResponse:
+    async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
         return await self._tasks.SetObjective(request, context)
 
-    async def ListObjectives(
-        self, request: memory_pb2.ListObjectivesRequest, context: Context
-    ) -> memory_pb2.ListObjectivesResponse:
+    async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
         return await self._tasks.ListObjectives(request, context)
 
-    async def ListNextActions(
-        self, request: memory_pb2.ListNextActionsRequest, context: Context
-    ) -> memory_pb2.ListNextActionsResponse:
+    async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         return await self._tasks.ListNextActions(request, context)
 
     async def ExplainScore(
@@ -193,7 +157,7 @@ class MemoryService(rpc.MemoryServiceServicer):
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
         return await self._curation.Decay(request, context)
 
-    async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
+    async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> pb.MergeResponse:
         return await self._curation.Merge(request, context)
 
     async def Consolidate(
@@ -210,54 +174,42 @@ class LinkService(rpc.LinkServiceServicer):
         self._links = links
         self._graph = graph
 
-    async def CreateLink(
-        self, request: memory_pb2.CreateLinkRequest, context: Context
-    ) -> memory_pb2.CreateLinkResponse:
+    async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
         return await self._links.CreateLink(request, context)
 
     async def BatchCreateLinks(
-        self, request: memory_pb2.BatchCreateLinksRequest, context: Context
-    ) -> memory_pb2.BatchCreateLinksResponse:
+        self, request: pb.BatchCreateLinksRequest, context: Context
+    ) -> pb.BatchCreateLinksResponse:
         return await self._links.BatchCreateLinks(request, context)
 
-    async def UpsertLink(
-        self, request: memory_pb2.UpsertLinkRequest, context: Context
-    ) -> memory_pb2.UpsertLinkResponse:
+    async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
         return await self._links.UpsertLink(request, context)
 
-    async def GetLink(self, request: memory_pb2.GetLinkRequest, context: Context) -> memory_pb2.GetLinkResponse:
+    async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
         return await self._links.GetLink(request, context)
 
-    async def UpdateLink(
-        self, request: memory_pb2.UpdateLinkRequest, context: Context
-    ) -> memory_pb2.UpdateLinkResponse:
+    async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
         return await self._links.UpdateLink(request, context)
 
-    async def DeleteLink(
-        self, request: memory_pb2.DeleteLinkRequest, context: Context
-    ) -> memory_pb2.DeleteLinkResponse:
+    async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
         return await self._links.DeleteLink(request, context)
 
-    async def ListLinks(self, request: memory_pb2.ListLinksRequest, context: Context) -> memory_pb2.ListLinksResponse:
+    async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         return await self._links.ListLinks(request, context)
 
-    async def Traverse(self, request: memory_pb2.TraverseRequest, context: Context) -> memory_pb2.TraverseResponse:
+    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
         return await self._graph.Traverse(request, context)
 
-    async def GetSubgraph(
-        self, request: memory_pb2.GetSubgraphRequest, context: Context
-    ) -> memory_pb2.GetSubgraphResponse:
+    async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         return await self._graph.GetSubgraph(request, context)
 
-    async def FindPaths(self, request: memory_pb2.FindPathsRequest, context: Context) -> memory_pb2.FindPathsResponse:
+    async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
         return await self._graph.FindPaths(request, context)
 
-    async def Activate(self, request: memory_pb2.ActivateRequest, context: Context) -> memory_pb2.ActivateResponse:
+    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
         return await self._graph.Activate(request, context)
 
-    async def SuggestLinks(
-        self, request: memory_pb2.SuggestLinksRequest, context: Context
-    ) -> memory_pb2.SuggestLinksResponse:
+    async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         return await self._graph.SuggestLinks(request, context)
 
 
@@ -596,46 +548,32 @@ class MemoryInternalService(rpc.UpkeepServiceServicer):
         self._webhooks = webhooks
 
     async def EnsurePartitions(
-        self, request: memory_pb2.EnsurePartitionsRequest, context: Context
-    ) -> memory_pb2.EnsurePartitionsResponse:
+        self, request: pb.EnsurePartitionsRequest, context: Context
+    ) -> pb.EnsurePartitionsResponse:
         return await self._maintenance.EnsurePartitions(request, context)
 
-    async def DeleteExpired(
-        self, request: memory_pb2.DeleteExpiredRequest, context: Context
-    ) -> memory_pb2.DeleteExpiredResponse:
+    async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         return await self._maintenance.DeleteExpired(request, context)
 
-    async def DeliverWebhooks(
-        self, request: memory_pb2.DeliverWebhooksRequest, context: Context
-    ) -> memory_pb2.DeliverWebhooksResponse:
+    async def DeliverWebhooks(self, request: pb.DeliverWebhooksRequest, context: Context) -> pb.DeliverWebhooksResponse:
         return await self._webhooks.DeliverWebhooks(request, context)
 
     async def ContinueSnapshots(
-        self, request: memory_pb2.ContinueSnapshotsRequest, context: Context
-    ) -> memory_pb2.ContinueSnapshotsResponse:
+        self, request: pb.ContinueSnapshotsRequest, context: Context
+    ) -> pb.ContinueSnapshotsResponse:
         return await self._maintenance.ContinueSnapshots(request, context)
 
-    async def ArchiveIdle(
-        self, request: memory_pb2.ArchiveIdleRequest, context: Context
-    ) -> memory_pb2.ArchiveIdleResponse:
+    async def ArchiveIdle(self, request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
         return await self._maintenance.ArchiveIdle(request, context)
 
-    async def ApplyRetention(
-        self, request: memory_pb2.ApplyRetentionRequest, context: Context
-    ) -> memory_pb2.ApplyRetentionResponse:
+    async def ApplyRetention(self, request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         return await self._maintenance.ApplyRetention(request, context)
 
-    async def PurgeTenant(
-        self, request: memory_pb2.PurgeTenantRequest, context: Context
-    ) -> memory_pb2.PurgeTenantResponse:
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         return await self._maintenance.PurgeTenant(request, context)
 
-    async def DecayMemories(
-        self, request: memory_pb2.DecayMemoriesRequest, context: Context
-    ) -> memory_pb2.DecayMemoriesResponse:
+    async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
         return await self._maintenance.DecayMemories(request, context)
 
-    async def ReindexMemories(
-        self, request: memory_pb2.ReindexMemoriesRequest, context: Context
-    ) -> memory_pb2.ReindexMemoriesResponse:
+    async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         return await self._maintenance.ReindexMemories(request, context)
