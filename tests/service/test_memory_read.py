@@ -293,7 +293,7 @@ async def test_every_page_tells_how_many_pass_when_it_is_wished(tenant: Tenant) 
 
 
 async def test_a_total_that_takes_too_long_a_look_is_left_out(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "LOOKS", 4)
+    monkeypatch.setattr(finding, "MAX_ROWS_SCANNED", 4)
     await create(tenant, *({"session_id": "ana"} for _ in range(6)))
     request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(session_id="ana"), show_total_size=True)
 

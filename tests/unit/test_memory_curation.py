@@ -69,24 +69,24 @@ def test_what_has_a_key_lies_apart_from_what_has_none() -> None:
 def test_idleness_decays_once_for_each_period_three_times_at_most(
     idle_days: int, periods: int, then: Idleness | None
 ) -> None:
-    assert Idleness(since=AT, periods=0).until(AT, AT + idle_days * DAY, 30) == (periods, then)
+    assert Idleness(since=AT, periods=0).due_periods(AT, AT + idle_days * DAY, 30) == (periods, then)
 
 
 def test_decay_that_is_done_is_not_done_again() -> None:
     at = AT + 70 * DAY
-    first, then = Idleness(since=AT, periods=0).until(AT, at, 30)
+    first, then = Idleness(since=AT, periods=0).due_periods(AT, at, 30)
     assert then is not None
 
     assert first == 2
-    assert then.until(AT, at, 30) == (0, then)
-    assert then.until(AT, at + 30 * DAY, 30) == (1, None)
+    assert then.due_periods(AT, at, 30) == (0, then)
+    assert then.due_periods(AT, at + 30 * DAY, 30) == (1, None)
 
 
 def test_use_begins_idleness_anew() -> None:
     used = AT + 50 * DAY
 
-    assert Idleness(since=AT, periods=2).until(used, AT + 70 * DAY, 30) == (0, Idleness(since=used, periods=0))
-    assert Idleness(since=AT, periods=2).until(used, AT + 80 * DAY, 30) == (
+    assert Idleness(since=AT, periods=2).due_periods(used, AT + 70 * DAY, 30) == (0, Idleness(since=used, periods=0))
+    assert Idleness(since=AT, periods=2).due_periods(used, AT + 80 * DAY, 30) == (
         1,
         Idleness(since=used + 30 * DAY, periods=1),
     )

@@ -188,17 +188,17 @@ def test_a_sealed_secret_opens_for_its_memory_alone_and_undamaged(
     secret: str, tenant_id: UUID, memory_id: UUID, place: int
 ) -> None:
     key = TenantKey.new(NOW)
-    sealed = key.seal(secret, tenant_id=tenant_id, memory_id=memory_id)
+    sealed = key.encrypt(secret, tenant_id=tenant_id, memory_id=memory_id)
     damaged = bytearray(sealed.ciphertext)
     damaged[place % len(damaged)] ^= 1
 
-    assert key.open(sealed, tenant_id=tenant_id, memory_id=memory_id) == secret
-    assert key.seal(secret, tenant_id=tenant_id, memory_id=memory_id) != sealed
+    assert key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id) == secret
+    assert key.encrypt(secret, tenant_id=tenant_id, memory_id=memory_id) != sealed
     for other in ({"tenant_id": uuid4(), "memory_id": memory_id}, {"tenant_id": tenant_id, "memory_id": uuid4()}):
         with pytest.raises(SecretUndecryptable):
-            key.open(sealed, **other)
+            key.decrypt(sealed, **other)
     with pytest.raises(SecretUndecryptable):
-        key.open(Ciphertext(nonce=sealed.nonce, ciphertext=bytes(damaged)), tenant_id=tenant_id, memory_id=memory_id)
+        key.decrypt(Ciphertext(nonce=sealed.nonce, ciphertext=bytes(damaged)), tenant_id=tenant_id, memory_id=memory_id)
 
 
 def test_the_embedded_cluster_makes_its_master_key_once_for_its_owner_alone(tmp_path: Path) -> None:
@@ -212,12 +212,12 @@ def test_the_embedded_cluster_makes_its_master_key_once_for_its_owner_alone(tmp_
 def test_a_start_without_a_key_that_is_in_use_says_which() -> None:
     used = {MasterKeys.of(OLD).current}
 
-    MasterKeys.of(OLD).must_open(used)
-    MasterKeys.of(NEW, OLD).must_open(used)
-    MasterKeys.of("").must_open(set())
+    MasterKeys.of(OLD).check_has(used)
+    MasterKeys.of(NEW, OLD).check_has(used)
+    MasterKeys.of("").check_has(set())
     for keys in (MasterKeys.of(""), MasterKeys.of(NEW)):
         with pytest.raises(SettingInvalid, match=next(iter(used))):
-            keys.must_open(used)
+            keys.check_has(used)
 
 
 def test_a_request_is_recognised_without_the_secrets_inside_of_it() -> None:

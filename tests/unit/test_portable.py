@@ -31,7 +31,7 @@ def memory(content: str = "x", **fields: Any) -> Memory:
 
 def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
     found = parse_import(given, at=AT, by="test", max_content=100)
-    assert found.troubles == []
+    assert found.errors == []
     return [item for items in found.items.values() for item in items]
 
 
@@ -92,7 +92,7 @@ def test_modes_decide_what_becomes_of_a_memory(
 
 
 def test_a_deleted_memory_comes_back_only_where_the_import_wins() -> None:
-    gone = memory().deleted(at=AT, by="test")
+    gone = memory().delete(at=AT, by="test")
 
     assert merge_imported(gone, memory(), ImportMode.MERGE, None, at=AT, by="x") is gone
     assert merge_imported(gone, memory(), ImportMode.OVERWRITE, None, at=AT, by="x").is_active

@@ -23,7 +23,7 @@ class PageBuilder(Generic[Item]):
         self.is_full = False
         self._bytes = 0
 
-    def portion(self, wanted: int) -> int:
+    def next_batch_size(self, wanted: int) -> int:
         """Return how many of the items still wanted to read next.
 
         A default page is one portion; from then on as many as will fit if they are as long as those before.
@@ -33,7 +33,7 @@ class PageBuilder(Generic[Item]):
         room, length = PAGE_BYTES - self._bytes, self._bytes // len(self.items)
         return min(wanted, max(1, room // max(1, length)))
 
-    def take(self, items: Iterable[Item]) -> int:
+    def add(self, items: Iterable[Item]) -> int:
         """Add items up to the first that does not fit; return how many went in."""
         before = len(self.items)
         for item in items:

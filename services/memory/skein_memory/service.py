@@ -156,7 +156,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         tenant_keys = TenantKeyStore(database, idempotency=idempotency, vault=vault)
         webhooks = WebhookStore(database, idempotency=idempotency, quotas=quotas, master_keys=master_keys)
         deliveries = DeliveryStore(database, idempotency=idempotency, policies=policies, webhooks=webhooks)
-        sender = WebhookSender(deliveries, webhooks.key_of, outbound)
+        sender = WebhookSender(deliveries, webhooks.signing_key, outbound)
         events = EventStore(database)
         stream = EventStream(
             events,

@@ -33,7 +33,7 @@ class Alias:
     created_by: str
     updated_by: str
 
-    def moved(self, canonical_id: UUID, *, at: datetime, by: str) -> Alias:
+    def repoint(self, canonical_id: UUID, *, at: datetime, by: str) -> Alias:
         """Return its next revision, for another memory."""
         return replace(
             self, canonical_memory_id=canonical_id, revision=self.revision + 1, update_time=at, updated_by=by

@@ -75,7 +75,7 @@ class AliasStore:
             before = known.get(alias_id)
             last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
             after = draft.after(before, last, alias_id, root, at=at, by=by)
-            changes = [(before, after), *((one, one.moved(root, at=at, by=by)) for one in followers)]
+            changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
             await writer.insert_revisions(
                 tx, tenant_id, [revision_of(was, at) for was, _ in changes if was is not None]
             )

@@ -52,13 +52,13 @@ class BlockDraft:
             template_name=block.template_name or None,
             subject_id=block.subject_id,
             metadata=json_text(block, "metadata"),
-        ).checked()
+        ).validate()
 
-    def saying(self, value: str) -> Self:
+    def with_value(self, value: str) -> Self:
         """Return it with another value."""
-        return replace(self, value=value).checked()
+        return replace(self, value=value).validate()
 
-    def checked(self) -> Self:
+    def validate(self) -> Self:
         """Return it if it obeys the rules."""
         check_storable([(name, getattr(self, name)) for name in _TEXTS], [("metadata", self.metadata)])
         if not self.label or self.label != self.label.strip() or not self.label.isprintable():
@@ -86,7 +86,7 @@ class Block:
     updated_by: str
 
     @classmethod
-    def made(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
+    def create(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
         """Return a new block, with an id of its own unless the caller chose one."""
         check_storable([("block_id", block_id)], [])
         return cls(
@@ -111,7 +111,7 @@ class Block:
         """Say whether it has little room left."""
         return len(self.draft.value) >= NEARLY_FULL * self.draft.max_characters
 
-    def revised(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
+    def revise(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
         """Return its next revision, which says `draft`. Raises BlockReadOnly.
 
         What a read-only block says changes only together with its being read-only.
@@ -120,30 +120,30 @@ class Block:
             raise BlockReadOnly
         return self._next(at, by, draft=draft)
 
-    def written(self, value: str, *, at: datetime, by: str) -> Block:
+    def write(self, value: str, *, at: datetime, by: str) -> Block:
         """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
-        self.must_be_writable()
-        return self.revised(self.draft.saying(value), at=at, by=by)
+        self.check_writable()
+        return self.revise(self.draft.with_value(value), at=at, by=by)
 
-    def deleted(self, *, at: datetime, by: str) -> Block:
+    def delete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, deleted."""
         return self._next(at, by, delete_time=at)
 
-    def restored(self, *, at: datetime, by: str) -> Block:
+    def undelete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, no longer deleted."""
         return self._next(at, by, delete_time=None)
 
     def _next(self, at: datetime, by: str, **changes: Any) -> Block:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
-    def must_be(self, revision: int) -> None:
+    def check_revision(self, revision: int) -> None:
         """Refuse a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
         if not self.is_active:
             raise BlockNotFound
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def must_be_writable(self) -> None:
+    def check_writable(self) -> None:
         """Refuse to write into a read-only block."""
         if self.draft.read_only:
             raise BlockReadOnly

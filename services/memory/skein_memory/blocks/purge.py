@@ -65,11 +65,11 @@ async def purge_blocks(
     named = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
     removed = {
         "memory.revisions": await tx.execute(
-            QUERIES["erase_block_revisions"], own_ids=own, subject_id=subject_id or "", **named
+            QUERIES["purge_memory_block_revisions"], own_ids=own, subject_id=subject_id or "", **named
         ),
-        "memory.snapshot_items": await tx.execute(QUERIES["erase_block_copies"], **named),
+        "memory.snapshot_items": await tx.execute(QUERIES["purge_memory_block_copies"], **named),
         "memory.requests": await tx.execute(
-            QUERIES["empty_block_answers"],
+            QUERIES["clear_block_responses"],
             tenant_id=tenant_id,
             since_time=at - LIFETIME,
             # As an answer begins to name a block.
@@ -79,8 +79,8 @@ async def purge_blocks(
     if own:
         await tombstones.write_blocks(tx, tenant_id, own, at=at)
         gone = {"tenant_id": tenant_id, "block_ids": own}
-        removed["memory.block_agents"] = await tx.execute(QUERIES["erase_block_agents"], **gone)
-        removed["memory.blocks"] = await tx.execute(QUERIES["erase_blocks"], **gone)
+        removed["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **gone)
+        removed["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **gone)
         await writer.insert_events(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
     return BlockPurge(
         block_ids=own,

@@ -67,7 +67,7 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
 ORDER BY block_agents.block_id
 LIMIT :count;
 
--- weigh_prompt --
+-- measure_prompt_bytes --
 -- Name the blocks that an agent carries about one person and about nobody, with the bytes of their values. A deleted
 -- agent carries none.
 SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
@@ -101,14 +101,14 @@ JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND block_agents.subject_id = :subject_id AND blocks.delete_time IS NULL;
 
--- free_label --
+-- release_label --
 -- Take deleted blocks with a label from an agent, so that another can have its place.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND subject_id = :subject_id AND label = :label
     AND block_id IN (SELECT blocks.block_id FROM memory.blocks
                      WHERE blocks.tenant_id = :tenant_id AND blocks.label = :label AND blocks.delete_time IS NOT NULL);
 
--- free_labels --
+-- release_labels --
 -- Take deleted blocks with a label from every agent that carries a block, so that this one can have their place.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND label = :label AND subject_id = :subject_id
@@ -129,7 +129,7 @@ SELECT block_id
 FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
 
--- find_rival --
+-- find_block_with_label --
 -- Return another block with a label that an agent has which carries this block.
 SELECT other.block_id
 FROM memory.block_agents AS own

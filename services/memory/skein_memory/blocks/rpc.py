@@ -51,7 +51,7 @@ class BlockHandlers:
     async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
         who, at = caller(context), now()
         with prefix_field_paths("block"):
-            block = Block.made(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
+            block = Block.create(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
             times = ImportTimes.of(request.block, who, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
         created = await self._store.create_block(
@@ -73,7 +73,7 @@ class BlockHandlers:
                 raise BlockTemplateNotFound
             said = _of_template(template, request)
             with prefix_field_paths("block"):
-                return Block.made(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
+                return Block.create(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
 
         created = await self._store.create_block(
             who.tenant(),
@@ -118,12 +118,12 @@ class BlockHandlers:
         updated_fields(request.update_mask, UPDATABLE)
 
         def change(block: Block) -> Block:
-            block.must_be(request.block.revision)
+            block.check_revision(request.block.revision)
             said = convert.block(block)
             merge_masked(request.update_mask, request.block, said)
             with prefix_field_paths("block"):
                 draft = BlockDraft.of(said)
-            return block.revised(draft, at=at, by=who.principal)
+            return block.revise(draft, at=at, by=who.principal)
 
         return await self._changed(who, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)
 
@@ -131,8 +131,8 @@ class BlockHandlers:
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
-            block.must_be(request.revision)
-            return block.deleted(at=at, by=who.principal)
+            block.check_revision(request.revision)
+            return block.delete(at=at, by=who.principal)
 
         return await self._changed(
             who, request, request.block_id, change, pb.DeleteBlockResponse, at=at, event="block_deleted"
@@ -142,7 +142,7 @@ class BlockHandlers:
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
-            return block if block.is_active else block.restored(at=at, by=who.principal)
+            return block if block.is_active else block.undelete(at=at, by=who.principal)
 
         return await self._changed(
             who, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
@@ -232,9 +232,9 @@ class BlockHandlers:
         before, more = int(place) if place else None, True
         answer = PageBuilder[pb.BlockRevision]()
         while more and len(answer.items) < size and not answer.is_full:
-            count = answer.portion(size - len(answer.items))
+            count = answer.next_batch_size(size - len(answer.items))
             rows = await self._store.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
-            more = answer.take(_revision(*row) for row in rows[:count]) < len(rows)
+            more = answer.add(_revision(*row) for row in rows[:count]) < len(rows)
             before = rows[:count][-1][0].revision if rows else None
         page = answer.items
         token = write_token([str(page[-1].block.revision)], tenant_id, request) if more else ""
@@ -244,9 +244,9 @@ class BlockHandlers:
         who, at = caller(context), now()
 
         def change(block: Block, draft: BlockDraft) -> Block:
-            block.must_be(request.revision)
-            block.must_be_writable()
-            return block.revised(draft, at=at, by=who.principal)
+            block.check_revision(request.revision)
+            block.check_writable()
+            return block.revise(draft, at=at, by=who.principal)
 
         reverted = await self._store.revert_block(
             who.tenant(),
@@ -271,9 +271,9 @@ class BlockHandlers:
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
-            block.must_be(request.revision)
-            block.must_be_writable()
-            return block.written(value(block.draft.value), at=at, by=who.principal)
+            block.check_revision(request.revision)
+            block.check_writable()
+            return block.write(value(block.draft.value), at=at, by=who.principal)
 
         return await self._changed(who, request, request.block_id, change, response, at=at)
 
@@ -316,9 +316,9 @@ async def _page(
     size, after, more = resolve_page_size(request.page_size), _place(request, tenant_id), True
     answer = PageBuilder[pb.Block]()
     while more and len(answer.items) < size and not answer.is_full:
-        count = answer.portion(size - len(answer.items))
+        count = answer.next_batch_size(size - len(answer.items))
         blocks = await read(after, count + 1)
-        more = answer.take(convert.block(block) for block in blocks[:count]) < len(blocks)
+        more = answer.add(convert.block(block) for block in blocks[:count]) < len(blocks)
         after = blocks[:count][-1].block_id if blocks else ""
     token = write_token([answer.items[-1].block_id], tenant_id, request) if more else ""
     return answer.items, token

@@ -207,7 +207,7 @@ class BlockStore:
             if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
                 return
             block = await _locked(tx, tenant_id, block_id)
-            block.must_be(0)
+            block.check_revision(0)
             await attach(tx, tenant_id, block, agent_id, at=at, by=by)
 
     async def detach_block(
@@ -229,7 +229,7 @@ class BlockStore:
                 raise BlockNotAttached
             await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
-    async def detach_purged(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+    async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Take some blocks from agents that are being purged, and tell the log; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_AT_ONCE)
@@ -263,7 +263,7 @@ class BlockStore:
         """
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["weigh_prompt"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
+                QUERIES["measure_prompt_bytes"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
             )
             chosen: dict[str, asyncpg.Record] = {}
             for row in sorted(rows, key=lambda row: str(row["subject_id"])):
@@ -310,8 +310,8 @@ async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: B
     if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
         return
     named = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
-    await tx.execute(QUERIES["free_labels"], **named)
-    if await tx.row(QUERIES["find_rival"], **named) is not None:
+    await tx.execute(QUERIES["release_labels"], **named)
+    if await tx.row(QUERIES["find_block_with_label"], **named) is not None:
         raise BlockLabelTaken(label=after.draft.label)
     with translate_constraint_errors({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
         await tx.execute(QUERIES["rename_attachments"], **named)
@@ -354,7 +354,7 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
         raise AgentNotActive(agent_id=agent_id)
     if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MAX_BLOCKS_PER_AGENT:
         raise AgentBlocksFull(limit=MAX_BLOCKS_PER_AGENT)
-    await tx.execute(QUERIES["free_label"], tenant_id=tenant_id, label=block.draft.label, **place)
+    await tx.execute(QUERIES["release_label"], tenant_id=tenant_id, label=block.draft.label, **place)
     attached = await tx.execute(
         QUERIES["attach_block"],
         label=block.draft.label,

@@ -34,20 +34,20 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
 }
 # For each table the statements that take rows out of it and bring them back.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
-    "entries": ("cold_entries", "warm_entries"),
-    "tags": ("cold_tags", "warm_tags"),
-    "versions": ("cold_versions", "warm_versions"),
-    "accesses": ("cold_accesses", "warm_accesses"),
-    "properties": ("cold_properties", "warm_properties"),
-    "external_ids": ("cold_external_ids", "warm_external_ids"),
-    "fact_keys": ("cold_fact_keys", "warm_fact_keys"),
-    "tasks": ("cold_tasks", "warm_tasks"),
-    "links": ("cold_links", "warm_links"),
-    "revisions": ("cold_revisions", "warm_revisions"),
-    "aliases": ("cold_aliases", "warm_aliases"),
-    "conflict_resolutions": ("cold_conflict_resolutions", "warm_conflict_resolutions"),
+    "entries": ("archive_entries", "unarchive_entries"),
+    "tags": ("archive_tags", "unarchive_tags"),
+    "versions": ("archive_versions", "unarchive_versions"),
+    "accesses": ("archive_accesses", "unarchive_accesses"),
+    "properties": ("archive_properties", "unarchive_properties"),
+    "external_ids": ("archive_external_ids", "unarchive_external_ids"),
+    "fact_keys": ("archive_fact_keys", "unarchive_fact_keys"),
+    "tasks": ("archive_tasks", "unarchive_tasks"),
+    "links": ("archive_links", "unarchive_links"),
+    "revisions": ("archive_revisions", "unarchive_revisions"),
+    "aliases": ("archive_aliases", "unarchive_aliases"),
+    "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
     # What waits comes back to its own table, or waits anew.
-    "waiting": ("cold_waiting", "insert_waiting"),
+    "waiting": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
 
@@ -91,7 +91,7 @@ async def insert_rows(
         {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold_key(row["key"])}
         for row in known["fact_keys"]
     ]
-    waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
+    waited = await tx.rows(QUERIES["read_pending_rows"], tenant_id=tenant_id, memory_ids=sorted(coming))
     arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
     for row in [*known.pop("waiting"), *arrived]:
         known[row["row_table"]].append(row["held"])

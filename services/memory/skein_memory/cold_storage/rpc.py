@@ -57,7 +57,7 @@ class ArchiveHandlers:
 
     async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
         who = caller(context)
-        stored = await self._store.restore(
+        stored = await self._store.unarchive(
             who.tenant(), IdempotencyKey.of(who, request), UUID(request.archive_id), _restored, at=now()
         )
         if isinstance(stored, bytes):

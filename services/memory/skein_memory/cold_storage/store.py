@@ -123,14 +123,16 @@ class ArchiveStore:
         The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
         leaves a file that nothing names, and the next one takes the same memories.
         """
-        portion = await self._portion(tenant_id, going)
+        portion = await self._select_batch(tenant_id, going)
         file = await self._file(tenant_id, portion, at) if portion.going else None
         row: asyncpg.Record | None = None
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, once)
             if first is None:
                 if file is not None:
-                    row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=once.principal)
+                    row = await self._move_to_archive(
+                        tx, tenant_id, portion, file, label=label, at=at, by=once.principal
+                    )
                 done = respond(row, portion.after_id if row is not None or file is None else going.after_id)
                 await self._idempotency.answer(tx, tenant_id, once, done)
         if file is not None and row is None:
@@ -143,7 +145,7 @@ class ArchiveStore:
         """Take a portion of what was not changed since a time; return how many, and whether there may be more."""
         going = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_SCANS):
-            portion = await self._portion(tenant_id, going)
+            portion = await self._select_batch(tenant_id, going)
             if portion.going or portion.after_id is None:
                 break
             going = replace(going, after_id=portion.after_id)
@@ -151,12 +153,12 @@ class ArchiveStore:
             return 0, False
         file = await self._file(tenant_id, portion, at)
         async with self._database.tenant(tenant_id) as tx:
-            row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=by)
+            row = await self._move_to_archive(tx, tenant_id, portion, file, label=label, at=at, by=by)
         if row is None:
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
         return (0 if row is None else len(portion.going)), portion.after_id is not None
 
-    async def _portion(self, tenant_id: UUID, going: ArchiveSelection) -> ArchiveBatch:
+    async def _select_batch(self, tenant_id: UUID, going: ArchiveSelection) -> ArchiveBatch:
         """Read what goes next, with all that it has."""
         async with self._database.tenant(tenant_id) as tx:
             looked = await tx.rows(
@@ -169,7 +171,7 @@ class ArchiveStore:
                 scan=_SCAN,
             )
             candidates = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
-            sizes = await tx.rows(QUERIES["cold_sizes"], tenant_id=tenant_id, memory_ids=candidates)
+            sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             found = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await cold_rows.read_rows(tx, tenant_id, found) if found else {}
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
@@ -181,7 +183,7 @@ class ArchiveStore:
         written = await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(portion.rows))
         return ArchiveFile(archive_id=archive_id, written=written)
 
-    async def _take(
+    async def _move_to_archive(
         self,
         tx: Transaction,
         tenant_id: UUID,
@@ -195,12 +197,12 @@ class ArchiveStore:
         """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
         locked = await entries.lock_memories(tx, tenant_id, portion.going)
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
-        if await tx.value(QUERIES["is_copied"], tenant_id=tenant_id, memory_ids=portion.going):
+        if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=portion.going):
             return None
         # Compared by what hangs on them too: a link or a tag changes no revision.
         if await cold_rows.read_rows(tx, tenant_id, portion.going) != portion.rows:
             return None
-        await tx.execute(QUERIES["lock_archiving"], tenant_id=tenant_id)
+        await tx.execute(QUERIES["lock_archive_creation"], tenant_id=tenant_id)
         # A purge that looked through all archives up to one has only newer ones to look through.
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
@@ -238,7 +240,7 @@ class ArchiveStore:
                 QUERIES["list_archives"], tenant_id=tenant_id, before_id=before or _AFTER_ALL, count=count
             )
 
-    async def restore(
+    async def unarchive(
         self,
         tenant_id: UUID,
         once: IdempotencyKey,
@@ -295,21 +297,21 @@ class ArchiveStore:
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return response, documents
 
-    async def sweep(self, tenant_id: UUID, at: datetime) -> int:
+    async def delete_orphan_files(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
         named = {(row["archive_id"], row["checksum"]) for row in rows}
         return await self._cold.sweep(tenant_id, named, older_than=at - _WRITING)
 
-    async def retire(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
+    async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
         """Remove an archive all of whose memories were made, and put there, before a time; return how many it held."""
         async with self._database.tenant(tenant_id) as tx:
             archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
             if archive is None:
                 return 0
             archive_id, count = archive["archive_id"], archive["memory_count"]
-            rows = await tx.rows(QUERIES["archived_in"], tenant_id=tenant_id, archive_id=archive_id)
+            rows = await tx.rows(QUERIES["list_archived_memories"], tenant_id=tenant_id, archive_id=archive_id)
             gone = purge_events([row["memory_id"] for row in rows], archive_id)
             await tombstones.insert_memories(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
@@ -328,9 +330,9 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
     Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
     """
     lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
-    places = {row["archive_id"] for row in await tx.rows(QUERIES["lie_in"], **lying)}
+    places = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **lying)}
     await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
-    found = await tx.rows(QUERIES["lie_in"], **lying)
+    found = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
     if not places.issuperset(row["archive_id"] for row in found):
         # One went to cold storage just now.
         raise TransactionConflict

@@ -44,7 +44,7 @@ class ConflictHandlers:
         for _ in range(_PORTIONS):
             count = size - len(answer.items)
             found = await self._store.find_conflicts(tenant_id, question, portion, count=count, at=at)
-            portion = found.behind(answer.take(convert.conflict(one) for one, _ in found.conflicts))
+            portion = found.cursor_after(answer.add(convert.conflict(one) for one, _ in found.conflicts))
             if portion is None or len(answer.items) == size or answer.is_full:
                 break
         return pb.ListConflictsResponse(

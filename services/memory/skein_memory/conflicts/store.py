@@ -81,7 +81,7 @@ class ConflictBatch:
     after: ConflictCursor | None
     portion: ConflictCursor
 
-    def behind(self, count: int) -> ConflictCursor | None:
+    def cursor_after(self, count: int) -> ConflictCursor | None:
         """Return where to go on behind the first `count` conflicts; None when there is nothing more."""
         if count == len(self.conflicts):
             return self.after
@@ -298,7 +298,7 @@ async def _end(
     keeps_time: bool = False,
 ) -> None:
     """Give a memory's validity another end; an import that brings what was said elsewhere keeps its update_time."""
-    after = memory.revised(replace(memory.draft, valid_to_time=end), at=at, by=by)
+    after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)
     await entries.update_memory(tx, tenant_id, memory, after, at=at)

@@ -33,7 +33,7 @@ def reinforce(memory: Memory, *, confidence: float, importance: float, at: datet
         confidence=min(1.0, memory.draft.confidence + confidence),
         importance=min(1.0, memory.draft.importance + importance),
     )
-    return memory.revised(draft, at=at, by=by)
+    return memory.revise(draft, at=at, by=by)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +43,7 @@ class Idleness:
     since: datetime
     periods: int
 
-    def until(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, Idleness | None]:
+    def due_periods(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, Idleness | None]:
         """Return how many periods to decay by at the time `at`, and what is remembered then; None: it is done.
 
         A memory that was used meanwhile begins anew. Asked again at once, there is nothing more to do.
@@ -127,4 +127,4 @@ def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str
         confidence=max(memory.draft.confidence for memory in memories),
         importance=max(memory.draft.importance for memory in memories),
     )
-    return memories[0].revised(draft, at=at, by=by)
+    return memories[0].revise(draft, at=at, by=by)

@@ -4,7 +4,7 @@ SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- last_kept_revision --
+-- last_revision --
 -- Return the number of the last earlier state that is kept of something, so that its successor counts on.
 SELECT max(revision)
 FROM memory.revisions

@@ -116,7 +116,7 @@ class CurationHandlers:
         pending = await self._embeddings.make(documents, remaining=context.time_remaining())
         response.embedding_pending = bool(pending)
         if pending:
-            await self._memories.correct_answer(who.tenant(), once, response)
+            await self._memories.replace_response(who.tenant(), once, response)
         return response
 
     async def Consolidate(

@@ -104,9 +104,9 @@ class CurationStore:
             memory = entries.memory_of(found[name]) if name in found else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
-            around = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
+            inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
             formula = (await self._policies.of(tx, tenant_id)).importance_formula
-        return memory.memory_id, scores.explain(memory, around, formula=formula, at=at)
+        return memory.memory_id, scores.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
         self,
@@ -169,7 +169,7 @@ class CurationStore:
             await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
-    async def decay_portion(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
+    async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
         """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
         async with self._database.tenant(tenant_id) as tx:
             days = (await self._policies.of(tx, tenant_id)).decay_days
@@ -289,7 +289,7 @@ async def _decay(
         idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
         read = row["last_access_time"]
         used = memory.update_time if read is None else max(memory.update_time, read)
-        periods, then = idleness.until(used, at, decay_days)
+        periods, then = idleness.due_periods(used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
             await entries.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)

@@ -55,7 +55,7 @@ async def clear_sessions(
 
 async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
     """Remove the recorded words of searches that found memories; return from how many accesses."""
-    return await tx.execute(QUERIES["clear_words_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return await tx.execute(QUERIES["clear_queries_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
 
 
 async def log_end(tx: Transaction) -> str:
@@ -66,7 +66,7 @@ async def log_end(tx: Transaction) -> str:
 
 async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
     await tx.execute(
-        QUERIES["note_erasure"],
+        QUERIES["insert_erasure"],
         tenant_id=tenant_id,
         erasure_id=new_id(at),
         name=name,
@@ -81,7 +81,7 @@ class AccessLogErasure:
     def __init__(self, database: Database, *, longest_call: timedelta) -> None:
         """Keep the records of erasures until the access log has all calls that may last `longest_call`."""
         self._database = database
-        self.keep = longest_call + SETTLE_TIME
+        self.retention = longest_call + SETTLE_TIME
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
         """Take a person out of the access log; return how many accesses were changed."""
@@ -95,7 +95,7 @@ class AccessLogErasure:
         async with self._database.tenant(tenant_id) as tx:
             display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
             names = sorted({subject_id.strip(), display_name.strip()} - {""})
-            cleared += await tx.execute(QUERIES["clear_words_naming"], tenant_id=tenant_id, names=names)
+            cleared += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
         return cleared
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
@@ -109,14 +109,17 @@ class AccessLogErasure:
             times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
         if times is None or times["first_time"] is None:
             return False
-        since, before = min_id_at(times["first_time"] - max(_LONGEST_CALL, self.keep)), min_id_at(times["last_time"])
+        since, before = (
+            min_id_at(times["first_time"] - max(_LONGEST_CALL, self.retention)),
+            min_id_at(times["last_time"]),
+        )
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
-            await tx.execute(QUERIES["clear_words_of_lost_memories"], **of_tenant, since_id=since)
+            await tx.execute(QUERIES["clear_queries_of_missing_memories"], **of_tenant, since_id=since)
             since = min_id_at(times["first_time"] - _LONGEST_SEARCH)
-            await tx.execute(QUERIES["clear_words_between"], **of_tenant, since_id=since, before_id=before)
+            await tx.execute(QUERIES["clear_queries_between"], **of_tenant, since_id=since, before_id=before)
             await tx.execute(QUERIES["delete_access_key"], **of_tenant)
-            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.keep) > 0
+            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.retention) > 0
 
     async def refresh_statistics(self, *, before: datetime) -> None:
         """Make the planner's statistics anew that are older than a time.

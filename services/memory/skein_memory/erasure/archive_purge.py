@@ -75,7 +75,7 @@ class ArchivePurgeStore:
         self._reader = reader
         self._cold = cold
 
-    async def named(
+    async def purge_by_names(
         self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: PurgeOptions
     ) -> ArchivePurge:
         """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
@@ -90,10 +90,12 @@ class ArchivePurgeStore:
         meant = frozenset(name for name in names if name in known or (parse_id(name) or name) in known)
         gone: list[UUID] = []
         for archive_id, memory_ids in _by_archive(rows).items():
-            gone += await self._expunge(tenant_id, archive_id, _choosing(wanted.condition(wish.at), memory_ids), wish)
+            gone += await self._purge_from_archive(
+                tenant_id, archive_id, _choosing(wanted.condition(wish.at), memory_ids), wish
+            )
         return ArchivePurge(memory_ids=gone, names=meant, seen=newest)
 
-    async def of_subject(
+    async def purge_subject(
         self, tenant_id: UUID, subject_id: str, *, after: UUID | None, wish: PurgeOptions
     ) -> ArchivePurge:
         """Remove all memories about a person from archives after one."""
@@ -116,11 +118,13 @@ class ArchivePurgeStore:
                 since = max(found)
                 del found[since]
             for archive_id, memory_ids in found.items():
-                gone += await self._expunge(tenant_id, archive_id, _choosing(None, memory_ids), wish)
+                gone += await self._purge_from_archive(tenant_id, archive_id, _choosing(None, memory_ids), wish)
             if is_all:
                 return ArchivePurge(memory_ids=gone, seen=newest)
 
-    async def passing(self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: PurgeOptions) -> ArchivePurge:
+    async def purge_matching(
+        self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: PurgeOptions
+    ) -> ArchivePurge:
         """Remove what passes from some archives after one, whose files are read and held against the filter."""
         async with self._database.tenant(tenant_id) as tx:
             looked = await tx.rows(
@@ -133,15 +137,15 @@ class ArchivePurgeStore:
         gone: list[UUID] = []
         choose, files = _choosing(wanted.condition(wish.at), None), 0
         for place, row in enumerate(looked, start=1):
-            if row["may_hold"] and wanted.may_be_of(row["from_time"], row["to_time"]):
-                gone += await self._expunge(tenant_id, row["archive_id"], choose, wish)
+            if row["may_hold"] and wanted.may_match_created_between(row["from_time"], row["to_time"]):
+                gone += await self._purge_from_archive(tenant_id, row["archive_id"], choose, wish)
                 files += 1
             if files == ARCHIVES_AT_ONCE and place < len(looked):
                 return ArchivePurge(memory_ids=gone, seen=row["archive_id"], more=True)
         seen = looked[-1]["archive_id"] if looked else after or _BEFORE_ALL
         return ArchivePurge(memory_ids=gone, seen=seen, more=len(looked) == _LOOKED_AT)
 
-    async def _expunge(
+    async def _purge_from_archive(
         self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], wish: PurgeOptions
     ) -> Sequence[UUID]:
         """Take what is chosen out of an archive; return which: none when somebody else restored it meanwhile."""
@@ -172,7 +176,7 @@ class ArchivePurgeStore:
                         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
                     else:
                         await tx.execute(
-                            QUERIES["shrink_archive"],
+                            QUERIES["update_archive_after_purge"],
                             tenant_id=tenant_id,
                             archive_id=archive_id,
                             memory_count=len(left["entries"]),
@@ -211,7 +215,7 @@ async def _record_purge(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], 
         await access_log_erasure.clear_sessions(tx, tenant_id, wish.of_person, sessions, at=wish.at)
     await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
     await tx.execute(
-        QUERIES["empty_answers"],
+        QUERIES["clear_responses"],
         tenant_id=tenant_id,
         since_time=wish.at - LIFETIME,
         names=sorted(names),

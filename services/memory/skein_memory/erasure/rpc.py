@@ -60,11 +60,11 @@ class PurgeHandlers:
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
-        selection = replace(selection, filter=selection.filter.visible())
+        selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
         answer = PageBuilder[pb.ExportedMemory]()
         for memory in memories:
-            if not answer.take([await self._exported(tenant_id, memory)]):
+            if not answer.add([await self._exported(tenant_id, memory)]):
                 after = UUID(answer.items[-1].memory.memory_id)
                 break
         return pb.ExportMatchingResponse(
@@ -75,7 +75,7 @@ class PurgeHandlers:
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         who, at = caller(context), now()
         tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._store.first_answer(tenant_id, once)
+        first = await self._store.find_response(tenant_id, once)
         if first is not None:
             answer = pb.PurgeMemoriesResponse.FromString(first)
             # The process that gave it may have died before it was through.
@@ -83,7 +83,7 @@ class PurgeHandlers:
             return answer
         wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
         selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
-        stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
+        stored = await self._purge_archives(tenant_id, request.selection, request.page_token, selection.filter, wish)
         selection = replace(selection, subject_id=_subject(request.selection), seen=stored.seen)
 
         def respond(erased: PurgeResult) -> pb.PurgeMemoriesResponse:
@@ -113,7 +113,7 @@ class PurgeHandlers:
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()
         tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._store.first_answer(tenant_id, once)
+        first = await self._store.find_response(tenant_id, once)
         if first is not None:
             return pb.ForgetMemoriesResponse.FromString(first)
         wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
@@ -122,7 +122,9 @@ class PurgeHandlers:
         )
         stored = ArchivePurge(memory_ids=[])
         if request.hard:
-            stored = await self._expunged(tenant_id, request.selection, request.page_token, selection.filter, wish)
+            stored = await self._purge_archives(
+                tenant_id, request.selection, request.page_token, selection.filter, wish
+            )
             selection = replace(selection, seen=stored.seen)
 
         def respond(erased: PurgeResult) -> pb.ForgetMemoriesResponse:
@@ -134,7 +136,7 @@ class PurgeHandlers:
                 next_page_token=_going_on(erased, stored, tenant_id, request.selection),
             )
 
-        forget = self._store.purge if request.hard else self._store.forget
+        forget = self._store.purge if request.hard else self._store.delete_selected
         done = await forget(tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run)
         return pb.ForgetMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
 
@@ -153,7 +155,7 @@ class PurgeHandlers:
         )
         return blocks_pb2.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
 
-    async def _expunged(
+    async def _purge_archives(
         self, tenant_id: UUID, asked: pb.MemorySelection, page_token: str, wanted: Filter, wish: PurgeOptions
     ) -> ArchivePurge:
         """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
@@ -163,19 +165,21 @@ class PurgeHandlers:
         """
         place = _places(read_token(page_token, tenant_id, _question(asked)))
         if asked.memory_ids:
-            return await self._archives.named(tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish)
+            return await self._archives.purge_by_names(
+                tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish
+            )
         if subject_id := _subject(asked):
             person = replace(wish, of_person=subject_id)
-            return await self._archives.of_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
-        return await self._archives.passing(tenant_id, wanted, after=place.cold_after, wish=wish)
+            return await self._archives.purge_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
+        return await self._archives.purge_matching(tenant_id, wanted, after=place.cold_after, wish=wish)
 
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
         versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MOST_VERSIONS)
         links = await self._lists.links_of(tenant_id, memory, _MOST_LINKS + 1)
         earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
         made = versions_of(versions, _MOST_VERSIONS, is_all=has_all_versions)
-        has_all_versions &= earlier.take(made) == len(made)
-        has_all_links = linked.take(links_convert.link(link) for link in links[:_MOST_LINKS]) == len(links)
+        has_all_versions &= earlier.add(made) == len(made)
+        has_all_links = linked.add(links_convert.link(link) for link in links[:_MOST_LINKS]) == len(links)
         return pb.ExportedMemory(
             memory=wire.memory(memory),
             versions=earlier.items,
@@ -187,11 +191,11 @@ class PurgeHandlers:
 def _selection(
     asked: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, alive: bool = False
 ) -> Selection:
-    wanted = Filter.selecting(asked)
+    wanted = Filter.from_selection(asked)
     place = _places(read_token(page_token, tenant_id, _question(asked)))
     return Selection(
         names=list(asked.memory_ids),
-        filter=wanted.alive() if alive else wanted,
+        filter=wanted.without_deleted() if alive else wanted,
         after=place.after,
         count=count,
         blocks_after=place.blocks_after,

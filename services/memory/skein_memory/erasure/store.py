@@ -107,7 +107,7 @@ class PurgeStore:
             found, _ = await _selected(tx, tenant_id, selection, at=at)
             return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
 
-    async def first_answer(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
+    async def find_response(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
         """Return what a request was answered when it came first; None when it is new."""
         first: bytes | None = None
         with suppress(_Undone):
@@ -170,7 +170,7 @@ class PurgeStore:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
 
-    async def forget(
+    async def delete_selected(
         self,
         tenant_id: UUID,
         once: IdempotencyKey,
@@ -192,7 +192,7 @@ class PurgeStore:
                 memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
                 memories = await entries.read_memories(tx, tenant_id, memory_ids)
                 for memory in memories.values():
-                    gone = memory.deleted(at=at, by=by)
+                    gone = memory.delete(at=at, by=by)
                     await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
             response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
             if not dry_run:
@@ -200,7 +200,7 @@ class PurgeStore:
                 await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return response
 
-    async def retain(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
+    async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
         """Purge some of what is older than a tenant keeps: made and last changed before a time.
 
         Return how many, and whether there may be more.
@@ -228,7 +228,7 @@ class PurgeStore:
                 return len(old), len(going) == _RETENTION_BATCH
         return 0, False
 
-    async def erase_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+    async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Erase some of the memories whose expiry is longer ago than the policy's grace; return how many.
 
         They leave an event and no tombstone: an import may bring them again. The next call goes on.
@@ -318,7 +318,7 @@ class PurgeStore:
                 if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = removed
             emptied = await tx.execute(
-                QUERIES["empty_answers"],
+                QUERIES["clear_responses"],
                 tenant_id=tenant_id,
                 since_time=at - LIFETIME,
                 names=[str(id_) for id_ in memory_ids],

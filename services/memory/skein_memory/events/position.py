@@ -95,11 +95,11 @@ class EventFilter:
         return cls(event_types=frozenset(names), entity_type=given.entity_type, entity_id=given.entity_id)
 
     @property
-    def is_everything(self) -> bool:
+    def is_empty(self) -> bool:
         """Say whether nothing is left out."""
         return not (self.event_types or self.entity_type or self.entity_id)
 
-    def has(self, change: Change) -> bool:
+    def matches(self, change: Change) -> bool:
         """Say whether a change is wanted."""
         return (
             (not self.event_types or change.event_type in self.event_types)

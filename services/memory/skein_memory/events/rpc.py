@@ -37,10 +37,10 @@ class EventHandlers:
             resolve_page_size(request.page_size),
         )
         if request.newest_first:
-            end = await self._store.now(tenant_id)
-            part = await self._store.back(tenant_id, place, wanted, count)
+            end = await self._store.horizon(tenant_id)
+            part = await self._store.list_before(tenant_id, place, wanted, count)
         else:
-            part = await self._store.wanted(tenant_id, place, wanted, count)
+            part = await self._store.list_after(tenant_id, place, wanted, count)
             end = part.position
         page = fit_items(convert.change(change) for change in part.changes)
         is_cut = len(page) < len(part.changes)

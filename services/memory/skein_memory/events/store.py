@@ -40,12 +40,12 @@ class EventStore:
         """Use the database of the service."""
         self._database = database
 
-    async def now(self, tenant_id: UUID) -> Position:
+    async def horizon(self, tenant_id: UUID) -> Position:
         """Return the place before which nothing is to come any more."""
         horizon, _ = await self._read(tenant_id, START, "", 0)
         return last_position_before(horizon)
 
-    async def after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
+    async def read_after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
         """Read up to `count` changes from after a position. Raises PositionInvalid for one that lies ahead."""
         horizon, changes = await self._read(tenant_id, position, "", count)
         is_all = len(changes) < count
@@ -53,18 +53,18 @@ class EventStore:
             changes=changes, position=last_position_before(horizon) if is_all else changes[-1].position, is_all=is_all
         )
 
-    async def wanted(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
+    async def list_after(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
         """Read up to `count` changes that are wanted; fewer, or none, when it takes long to find them."""
         found: list[Change] = []
         looked_at = 0
         while True:
-            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
+            portion = count - len(found) + 1 if wanted.is_empty else _PORTION
             horizon, changes = await self._read(tenant_id, position, wanted.entity_id, portion)
             for change in changes:
                 if len(found) == count:
                     return EventBatch(changes=found, position=position, is_all=False)
                 position = change.position
-                if wanted.has(change):
+                if wanted.matches(change):
                     found.append(change)
             if len(changes) < portion:
                 return EventBatch(changes=found, position=last_position_before(horizon), is_all=True)
@@ -72,7 +72,7 @@ class EventStore:
             if looked_at >= _LOOKED_AT:
                 return EventBatch(changes=found, position=position, is_all=False)
 
-    async def back(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
+    async def list_before(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
         """Do as `wanted`, newest first from before a position; where to go on is the last change's position.
 
         Of a page that found nothing it is that of the last change that was looked at.
@@ -80,13 +80,13 @@ class EventStore:
         found: list[Change] = []
         looked_at = 0
         while True:
-            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
+            portion = count - len(found) + 1 if wanted.is_empty else _PORTION
             changes = await self._read_back(tenant_id, position, wanted.entity_id, portion)
             for change in changes:
                 if len(found) == count:
                     return EventBatch(changes=found, position=position, is_all=False)
                 position = change.position
-                if wanted.has(change):
+                if wanted.matches(change):
                     found.append(change)
             if len(changes) < portion:
                 return EventBatch(changes=found, position=position, is_all=True)

@@ -58,11 +58,11 @@ class Subscriber:
         self._changes: deque[Change] = deque()
         self._news = asyncio.Event()
         self._has_room = asyncio.Event()
-        self.why: RpcError | None = None
+        self.error: RpcError | None = None
         # Nothing is put any more: there was too much, or nobody takes it.
         self.is_too_slow = self.is_gone = False
 
-    async def room(self, count: int) -> None:
+    async def wait_for_capacity(self, count: int) -> None:
         """Wait until so many changes can be put, or need not be."""
         while not self.is_gone and len(self._changes) + count > self._room:
             self._has_room.clear()
@@ -70,7 +70,7 @@ class Subscriber:
 
     def put(self, change: Change) -> None:
         """Keep a change until it is taken, if it is wanted; when there is no room nothing is kept any more."""
-        if self.is_gone or change.position <= self._after or not self._wanted.has(change):
+        if self.is_gone or change.position <= self._after or not self._wanted.matches(change):
             return
         if len(self._changes) >= self._room:
             self.is_too_slow = self.is_gone = True
@@ -79,20 +79,20 @@ class Subscriber:
             self._changes.append(change)
         self._news.set()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Wait no longer."""
         self._tail.waiting.discard(self)
         self.is_gone = True
         self._has_room.set()
 
-    def end(self, why: RpcError) -> None:
+    def fail(self, why: RpcError) -> None:
         """Let the watcher know that nothing more comes."""
-        self.why = why
+        self.error = why
         self._news.set()
 
     async def wait(self, seconds: float) -> None:
         """Wait until there is something to take, or until the time is over."""
-        if self._changes or self.is_too_slow or self.why is not None:
+        if self._changes or self.is_too_slow or self.error is not None:
             return
         self._news.clear()
         try:
@@ -155,27 +155,27 @@ class EventStream:
 
         `position` None begins now. Raises PositionInvalid and WatchTooSlow.
         """
-        at = position or await self._store.now(tenant_id)
-        part = await self._store.after(tenant_id, at, _PORTION)
+        at = position or await self._store.horizon(tenant_id)
+        part = await self._store.read_after(tenant_id, at, _PORTION)
         yield None, at
         while True:
             for change in part.changes:
                 at = change.position
-                if wanted.has(change):
+                if wanted.matches(change):
                     yield change, at
             at = part.position
-            waiting = self._join(tenant_id, at, wanted) if part.is_all else None
+            waiting = self._subscribe(tenant_id, at, wanted) if part.is_all else None
             if waiting is not None:
                 break
-            part = await self._store.after(tenant_id, at, _PORTION)
+            part = await self._store.read_after(tenant_id, at, _PORTION)
         try:
-            async with aclosing(self._live(waiting, at)) as coming:
+            async with aclosing(self._stream(waiting, at)) as coming:
                 async for news in coming:
                     yield news
         finally:
-            waiting.leave()
+            waiting.close()
 
-    async def _live(self, waiting: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
+    async def _stream(self, waiting: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._heartbeat
         while True:
@@ -183,8 +183,8 @@ class EventStream:
             # What is taken was put before it was too much, so the order holds.
             if waiting.is_too_slow:
                 raise WatchTooSlow(position=at)
-            if waiting.why is not None:
-                raise waiting.why
+            if waiting.error is not None:
+                raise waiting.error
             change = waiting.take()
             if change is not None:
                 at = change.position
@@ -196,13 +196,13 @@ class EventStream:
                 continue
             due = loop.time() + self._heartbeat
 
-    def _join(self, tenant_id: UUID, at: Position, wanted: EventFilter) -> Subscriber | None:
+    def _subscribe(self, tenant_id: UUID, at: Position, wanted: EventFilter) -> Subscriber | None:
         """Wait at the tail of a tenant, from after a place on; None when the tail is further than that."""
         tail = self._tails.get(tenant_id)
         if tail is None:
             tail = self._tails[tenant_id] = TenantTail(tenant_id, at)
             # It looks for all who come, so it is not the work of the call that came first.
-            task = asyncio.create_task(self._look(tail), context=contextvars.Context())
+            task = asyncio.create_task(self._poll(tail), context=contextvars.Context())
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
         elif tail.position > at:
@@ -211,7 +211,7 @@ class EventStream:
         tail.waiting.add(waiting)
         return waiting
 
-    async def _look(self, tail: TenantTail) -> None:
+    async def _poll(self, tail: TenantTail) -> None:
         pause, failures = MIN_POLL_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
@@ -221,13 +221,13 @@ class EventStream:
             pause = min(2 * pause, self._longest_pause)
             try:
                 async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    part = await self._store.after(tail.tenant_id, tail.position, self._portion)
+                    part = await self._store.read_after(tail.tenant_id, tail.position, self._portion)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find out more.
                 failures += 1
                 log.warning("watch_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
                     for waiting in tail.waiting:
-                        waiting.end(error if isinstance(error, RpcError) else DatabaseUnavailable())
+                        waiting.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
             await _room(tail, len(part.changes))
@@ -245,4 +245,4 @@ async def _room(tail: TenantTail, count: int) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_SLOW_SUBSCRIBER_SECONDS):
             for waiting in [*tail.waiting]:
-                await waiting.room(count)
+                await waiting.wait_for_capacity(count)

@@ -75,7 +75,7 @@ async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: st
 
     What is made anew after it was removed counts on from there.
     """
-    last: int | None = await tx.value(QUERIES["last_kept_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
+    last: int | None = await tx.value(QUERIES["last_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
     return last or 0
 
 

@@ -55,7 +55,7 @@ class GraphHandlers:
 
     async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
         tenant_id = caller(context).tenant()
-        graph = await self._store.surroundings(
+        graph = await self._store.read_subgraph(
             tenant_id,
             [request.memory_id],
             _filter(request.filter),
@@ -71,7 +71,7 @@ class GraphHandlers:
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         tenant_id = caller(context).tenant()
-        graph = await self._store.surroundings(
+        graph = await self._store.read_subgraph(
             tenant_id,
             request.memory_ids,
             _filter(request.filter),

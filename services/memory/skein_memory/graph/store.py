@@ -71,7 +71,7 @@ class GraphStore:
         self._database = database
         self._policies = policies
 
-    async def surroundings(
+    async def read_subgraph(
         self,
         tenant_id: UUID,
         starts: Sequence[str],

@@ -219,7 +219,7 @@ async def _visible_nodes(
     while looked_at < len(memory_ids) and len(found) < most:
         portion = memory_ids[looked_at : looked_at + most - len(found) + _SPARE]
         looked_at += len(portion)
-        query = QUERIES["find_standing"] if bare else QUERIES["get_standing_nodes"]
+        query = QUERIES["find_visible_node"] if bare else QUERIES["get_visible_nodes"]
         rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(portion), at=at)
         by_id = {row["memory_id"]: row for row in rows}
         found += [by_id[memory_id] for memory_id in portion if memory_id in by_id]

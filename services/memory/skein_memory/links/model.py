@@ -131,12 +131,12 @@ class Link:
             }
         )
 
-    def must_be(self, revision: int) -> None:
+    def check_revision(self, revision: int) -> None:
         """Refuse a revision that is not the current one; 0 stands for whatever is current."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def revised(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
+    def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
         """Return its next revision, which says `draft` and leads where it led; itself when it says so already."""
         said = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
         if all(getattr(self, name) == value for name, value in said.items()) and self._has(draft.metadata):

@@ -100,11 +100,11 @@ class LinkHandlers:
         updated_fields(request.update_mask, UPDATABLE)
 
         def change(link: Link) -> Link:
-            link.must_be(request.link.revision)
+            link.check_revision(request.link.revision)
             said = convert.link(link)
             merge_masked(request.update_mask, request.link, said)
             with prefix_field_paths("link"):
-                return link.revised(LinkDraft.of(said), at=at, by=who.principal)
+                return link.revise(LinkDraft.of(said), at=at, by=who.principal)
 
         def respond(link: Link) -> pb.UpdateLinkResponse:
             return pb.UpdateLinkResponse(link=convert.link(link))

@@ -117,7 +117,7 @@ class LinkStore:
                     break
                 # Somebody else was quicker, and may have removed it again since.
                 before = await _held(tx, tenant_id, link, either_direction=either_direction)
-            if before is not None and (after := before.revised(draft, at=at, by=by)) is not before:
+            if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
                 await edges.replace(tx, tenant_id, before, after)
             response = respond(link if before is None else after, before is None)
             await self._idempotency.answer(tx, tenant_id, once, response)
@@ -169,7 +169,7 @@ class LinkStore:
             removed = await edges.remove(tx, tenant_id, [link_id], at=at, by=by)
             if not removed:
                 raise LinkNotFound
-            removed[0].must_be(revision)
+            removed[0].check_revision(revision)
             await self._quotas.charge(tx, tenant_id, {"links": -1})
 
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
@@ -199,7 +199,7 @@ class LinkStore:
         last = before or _AFTER_ALL
         query, then = QUERIES["list_links"], {}
         if as_of_time is not None:
-            query, then = QUERIES["list_links_then"], {"at": as_of_time}
+            query, then = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.tenant(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)

@@ -81,7 +81,7 @@ class Filter:
         return cls(conditions=(*parse_filter(request.filter), *hidden), hides_expired=True, as_of_time=as_of_time)
 
     @classmethod
-    def selecting(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
+    def from_selection(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
         """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty.
 
         What has expired can be purged before its time, and nothing else: `visible_to` and `alive` leave it out.
@@ -91,11 +91,11 @@ class Filter:
             raise SelectionEmpty
         return cls(conditions=conditions)
 
-    def alive(self) -> Filter:
+    def without_deleted(self) -> Filter:
         """Return the same without what is deleted or expired."""
         return replace(self, conditions=(*self.conditions, _ALIVE), hides_expired=True)
 
-    def visible(self) -> Filter:
+    def without_expired(self) -> Filter:
         """Return the same without what has expired."""
         return replace(self, hides_expired=True)
 
@@ -110,7 +110,7 @@ class Filter:
         return parts[0] if parts else None
 
     @property
-    def lead(self) -> AccessPath:
+    def access_path(self) -> AccessPath:
         """Return what to read the list from: what is likely to lead to the fewest that do not pass."""
         found = [lead for part in self._conjuncts() if (lead := _lead(part)) is not None]
         if self.as_of_time is not None:
@@ -118,7 +118,7 @@ class Filter:
             found = [lead for lead in found if lead.kind in {"ids", "external_ids"}]
         return min(found, key=_rank, default=FULL_SCAN)
 
-    def spans(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+    def id_ranges(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.
 
         `after` is the last id of the page before. No memory lies further ahead of `at` than MAX_AHEAD.
@@ -139,9 +139,9 @@ class Filter:
         if lowest < before:
             yield lowest, before
 
-    def spans_up(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+    def id_ranges_ascending(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids as `spans` does, oldest first."""
-        ranges = list(self.spans(None, at))
+        ranges = list(self.id_ranges(None, at))
         if not ranges:
             return
         lowest, end = ranges[-1][0], ranges[0][1]
@@ -168,7 +168,7 @@ class Filter:
                 return str(part.value)
         return None
 
-    def may_be_of(self, first: datetime, last: datetime) -> bool:
+    def may_match_created_between(self, first: datetime, last: datetime) -> bool:
         """Say whether what was created between two times, a millisecond more or less, may pass."""
         start_time, end_time = self._times()
         return (start_time is None or start_time <= last + _MILLISECOND) and (end_time is None or first <= end_time)

@@ -27,10 +27,10 @@ MAX_ROWS_SCANNED = 5000
 _MOST_AT_ONCE = 1000
 _GROWTH = 4
 _QUERIES = {
-    "update_time": "walk_updated",
-    "importance": "walk_important",
-    "confidence": "walk_confident",
-    "access_count": "walk_read",
+    "update_time": "scan_by_update_time",
+    "importance": "scan_by_importance",
+    "confidence": "scan_by_confidence",
+    "access_count": "scan_by_access_count",
 }
 _LOWEST_ID, _HIGHEST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
 _HIGHEST: Mapping[str, datetime | float | int] = {
@@ -102,7 +102,7 @@ def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]
     """Return the query that looks at the memories after a place, its condition still open, and where it begins."""
     values: dict[str, object] = {"before_id": last.memory_id}
     if _is_unread(order, last):
-        query = QUERIES["walk_unread"]
+        query = QUERIES["scan_never_accessed"]
     else:
         query = QUERIES[_QUERIES[order.column]]
         values["before_value"] = last.value

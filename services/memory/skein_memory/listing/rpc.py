@@ -36,7 +36,7 @@ class ListingHandlers:
         at, tenant_id, as_of_time = now(), caller(context).tenant(), read_time(request, "as_of_time")
         memory: Memory | None
         if as_of_time is not None:
-            memory = await self._store.memory_then(tenant_id, request.memory_id, as_of_time)
+            memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
         else:
             found = await self._memories.get_memories(tenant_id, [request.memory_id], at=at)
             memory = found.get(request.memory_id)
@@ -50,16 +50,16 @@ class ListingHandlers:
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         answer = PageBuilder[pb.Memory]()
         listed = await self._store.list_memories(
-            tenant_id, wanted, order, after=after, count=size, portion=answer.portion(size), at=at
+            tenant_id, wanted, order, after=after, count=size, portion=answer.next_batch_size(size), at=at
         )
         memories, rest = listed.memories, listed.rest
         is_shown = True
         while is_shown and memories:
             shown = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = answer.take(wire.memory(memory) for memory in shown) == len(shown)
+            is_shown = answer.add(wire.memory(memory) for memory in shown) == len(shown)
             if not is_shown:
                 break
-            portion = answer.portion(len(rest)) if rest else 0
+            portion = answer.next_batch_size(len(rest)) if rest else 0
             memories = await self._store.read_memories(tenant_id, rest[:portion], wanted.as_of_time, at=at)
             rest = rest[portion:]
         place = listed.after if is_shown else listed.places[answer.items[-1].memory_id]
@@ -86,7 +86,7 @@ class ListingHandlers:
         )
         answer = PageBuilder[pb.MemoryVersion]()
         made = versions_of(versions, size, is_all=is_all)
-        taken = answer.take(made)
+        taken = answer.add(made)
         more = not is_all or taken < len(made)
         token = write_token([str(versions[taken - 1].memory.revision)], tenant_id, request) if more and taken else ""
         return pb.ListMemoryVersionsResponse(versions=answer.items, next_page_token=token)

@@ -103,16 +103,16 @@ class MemoryListStore:
 
     async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
         """Count the memories that pass; None when that takes a look at more than LOOKS of them."""
-        spans = list(wanted.spans(None, at))
+        spans = list(wanted.id_ranges(None, at))
         if not spans:
             return 0
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            if wanted.lead.kind in {"ids", "external_ids"}:
+            if wanted.access_path.kind in {"ids", "external_ids"}:
                 found = await find(tx, tenant_id, wanted, after=None, count=MAX_ROWS_SCANNED, at=at)
                 return len(found.memory_ids)
             # The newest may well not be all, so there is no use in looking at them first.
             walk = _FilteredScan(tx, tenant_id, wanted, at)
-            looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+            looked = await walk.read_range(wanted.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
         if len(looked) > MAX_ROWS_SCANNED or any(passes is None for _, passes in looked):
             return None
         return sum(passes is True for _, passes in looked)
@@ -124,7 +124,7 @@ class MemoryListStore:
         async with self._database.tenant(tenant_id, reads=True) as tx:
             return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
 
-    async def memory_then(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
+    async def get_memory_as_of(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
         """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotYetKnown."""
         async with self._database.tenant(tenant_id) as tx:
             row = (await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
@@ -205,16 +205,16 @@ async def find(
     The newest come first; the oldest unless `is_descending`.
     """
     walk = _FilteredScan(tx, tenant_id, wanted, at, is_descending=is_descending)
-    lead = wanted.lead
+    lead = wanted.access_path
     if lead.kind in {"ids", "external_ids"}:
         return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
     passing: list[UUID] = []
     looks, portion, last = MAX_ROWS_SCANNED, count + 1, after
-    for since, until in wanted.spans(after, at) if is_descending else wanted.spans_up(after, at):
+    for since, until in wanted.id_ranges(after, at) if is_descending else wanted.id_ranges_ascending(after, at):
         from_id, before_id = since, until
         while True:
             portion = min(portion, looks, _MOST_AT_ONCE)
-            looked = await walk.look(lead, from_id, before_id, portion)
+            looked = await walk.read_range(lead, from_id, before_id, portion)
             for memory_id, passes in looked:
                 if passes is None or (passes and len(passing) == count):
                     return MatchingIds(memory_ids=passing, after=last)
@@ -270,7 +270,7 @@ class _FilteredScan:
         self.scans = scan_budget(tx, tenant_id, self._condition)
         self.is_descending = is_descending
 
-    async def look(
+    async def read_range(
         self, lead: AccessPath, from_id: UUID, before_id: UUID, count: int
     ) -> list[tuple[UUID, bool | None]]:
         """Return the first memories of a range of ids that a lead leads to, and whether each passes.
@@ -284,7 +284,7 @@ class _FilteredScan:
                 values |= {"names": list(lead.names)}
             rows = await self._tx.rows(self._turned(QUERIES[_LED[lead.kind]]), tenant_id=self._tenant_id, **values)
             return await self.passing([row["memory_id"] for row in rows])
-        query = QUERIES["walk_entries"]
+        query = QUERIES["scan_entries"]
         if lead.kind == "column":
             query = _by_column(lead.column)
             values |= {"values": list(lead.values)}
@@ -298,7 +298,7 @@ class _FilteredScan:
         """Return of memories in the walk's order whether each passes, as `look` does."""
         if not memory_ids:
             return []
-        query = self._turned(QUERIES["look_at_entries"])
+        query = self._turned(QUERIES["scan_ids"])
         passes = dict(await self._judged(query, ENTRIES, memory_ids=list(memory_ids)))
         looked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
         return looked if self._as_of_time is None else await self._then(looked)
@@ -319,7 +319,7 @@ class _FilteredScan:
     async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
         """Return of memories whether each passed at the time asked for, where `now` says whether it passes today."""
         reached = [memory_id for memory_id, passes in now if passes is not None]
-        query = self._turned(QUERIES["passing_versions"])
+        query = self._turned(QUERIES["match_versions"])
         then = dict(await self._judged(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
         passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
         known = await self._tx.rows(
@@ -343,7 +343,7 @@ async def matching_ids(
 ) -> set[UUID]:
     """Return those of some memories that pass a condition as they are now."""
     sql = filters.compile_to_sql(condition, ENTRIES)
-    query = with_condition(QUERIES["passing_entries"], sql.text)
+    query = with_condition(QUERIES["match_entries"], sql.text)
     rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
     return {row["memory_id"] for row in rows}
 
@@ -370,7 +370,7 @@ async def _named(tx: Transaction, tenant_id: UUID, lead: AccessPath) -> list[UUI
     return [row["memory_id"] for row in rows]
 
 
-_LED = {"tags": "walk_tags", "properties": "walk_properties"}
+_LED = {"tags": "scan_by_tag", "properties": "scan_by_property"}
 
 
 @lru_cache(maxsize=64)
@@ -381,6 +381,6 @@ def _upwards(query: Query) -> Query:
 
 @lru_cache(maxsize=32)
 def _by_column(column: str) -> Query:
-    query = QUERIES["walk_column"]
+    query = QUERIES["scan_by_column"]
     value = _VALUES.get(column, "wanted.value")
     return replace(query, text=query.text.replace("{column}", column).replace("{value}", value))

@@ -69,14 +69,14 @@ class MaintenanceHandlers:
         who, left, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
         while left > 0 and more:
             portion = min(left, DECAYED_AT_ONCE)
-            done = await self._curation.decay_portion(who.tenant(), limit=portion, at=now(), by=who.principal)
+            done = await self._curation.decay_batch(who.tenant(), limit=portion, at=now(), by=who.principal)
             decayed, more, left = decayed + done.decayed, done.more, left - portion
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
         who, at = caller(context), now()
         policy = await self._archives.policy(who.tenant())
-        await self._archives.sweep(who.tenant(), at)
+        await self._archives.delete_orphan_files(who.tenant(), at)
         if not policy.archive_days:
             return pb.ArchiveIdleResponse()
         idle_since = at - timedelta(days=policy.archive_days)
@@ -89,8 +89,8 @@ class MaintenanceHandlers:
         who, at = caller(context), now()
         policy = await self._archives.policy(who.tenant())
         before = at - timedelta(days=policy.retention_days)
-        count, more = await self._purges.retain(who.tenant(), before, at=at, by=who.principal)
-        stored = await self._archives.retire(who.tenant(), before, at=at, by=who.principal)
+        count, more = await self._purges.purge_older_than(who.tenant(), before, at=at, by=who.principal)
+        stored = await self._archives.purge_oldest_archive(who.tenant(), before, at=at, by=who.principal)
         return pb.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:

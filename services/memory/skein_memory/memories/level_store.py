@@ -31,7 +31,7 @@ class LevelStore:
         self._database = database
         self._policies = policies
 
-    async def keep_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+    async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""
         moved = 0
         for _ in range(_PORTIONS):
@@ -101,7 +101,7 @@ async def evict_least_important(
         return 0
     for memory in victims:
         await entries.update_memory(
-            tx, tenant_id, memory, memory.deleted(at=at, by=by), at=at, event="memory_forget_soft"
+            tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
         )
     return needed
 

@@ -157,7 +157,7 @@ class Draft:
         """Return the SHA-256 by which the same memory stored again is recognised."""
         return content_hash(self.type, self.content, self.data)
 
-    def must_have_readers(self, at: datetime) -> None:
+    def check_has_readers(self, at: datetime) -> None:
         """Refuse what no reader would ever see: what expired before `at`, and what is for a user who is not named.
 
         Imports do not call this: they store what another system kept.
@@ -203,7 +203,7 @@ class Memory:
     # Only of memories that are read to be shown.
     worth: Worth | None = field(default=None, compare=False)
     # An older version wrote the row, by other rules of what is searched: its place in the index is made anew.
-    is_outdated: bool = field(default=False, compare=False)
+    needs_reindex: bool = field(default=False, compare=False)
 
     @property
     def is_active(self) -> bool:
@@ -254,27 +254,27 @@ class Memory:
             expire_time=draft.expire_time,
         )
 
-    def revised(self, draft: Draft, *, at: datetime, by: str) -> Memory:
+    def revise(self, draft: Draft, *, at: datetime, by: str) -> Memory:
         """Return its next revision, which says `draft`."""
         return self._next(at, by, draft=draft)
 
-    def deleted(self, *, at: datetime, by: str) -> Memory:
+    def delete(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, deleted."""
         return self._next(at, by, delete_time=at)
 
-    def restored(self, *, at: datetime, by: str) -> Memory:
+    def undelete(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, no longer deleted."""
         return self._next(at, by, delete_time=None)
 
     def _next(self, at: datetime, by: str, **changes: Any) -> Memory:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
-    def must_be(self, revision: int) -> None:
+    def check_revision(self, revision: int) -> None:
         """Refuse a revision that is not the current one; 0 stands for whatever is current."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def must_be_visible(self, at: datetime) -> None:
+    def check_visible(self, at: datetime) -> None:
         """Refuse a deleted or expired memory as if it were not there."""
         if not self.is_visible(at):
             raise MemoryNotFound
@@ -290,7 +290,7 @@ def drafts_of(
         with prefix_field_paths(f"memories[{index}]", index=index):
             draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
             if not is_import:
-                draft.must_have_readers(at)
+                draft.check_has_readers(at)
             # An expired fact shares its key with others.
             folded = None if draft.fact_key is None or draft.is_expired(at) else draft.fact_key.folded
             for field, name in (("external_id", draft.external_id), ("key", folded)):
@@ -410,4 +410,4 @@ def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
     """Return the next revision, archived; the memory itself when it is already."""
     if memory.draft.archive_time is not None:
         return memory
-    return memory.revised(replace(memory.draft, archive_time=at), at=at, by=by)
+    return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by)

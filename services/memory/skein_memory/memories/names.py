@@ -73,7 +73,7 @@ async def claim_external_ids(
         return None
     held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
     holders = [held[name] for name, id_ in wanted if name in held and id_ not in expired_ids]
-    if await _released(tx, tenant_id, QUERIES["erase_external_ids"], holders, at=at):
+    if await _released(tx, tenant_id, QUERIES["purge_memory_external_ids"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
     return next((name for name, id_ in wanted if held.get(name) != id_), None)
@@ -123,7 +123,7 @@ async def claim_fact_keys(
         return None
     held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
     holders = [held[key] for key, id_ in wanted if key in held and id_ not in expired_ids]
-    if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], holders, at=at):
+    if await _released(tx, tenant_id, QUERIES["purge_memory_fact_keys"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
     return next(((key, id_) for key, id_ in wanted if id_ not in expired_ids and held.get(key) != id_), None)

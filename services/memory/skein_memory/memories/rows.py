@@ -123,7 +123,7 @@ async def update_memory(
     await properties.replace(tx, tenant_id, before, after)
     changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
-    if before.is_outdated:
+    if before.needs_reindex:
         return await reindex(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
 
@@ -187,7 +187,7 @@ async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
     if before.fact_key is not None:
-        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
+        await tx.execute(QUERIES["release_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
     if after.fact_key is not None:
         key, memory_id = after.fact_key, after.memory_id
         expired_ids = {memory_id} if after.is_expired(at) else set()
@@ -223,7 +223,7 @@ def memory_of(row: asyncpg.Record) -> Memory:
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         # A row of a list or of a version has no such column; it is never changed itself.
-        is_outdated=row.get("is_outdated", False),
+        needs_reindex=row.get("is_outdated", False),
     )
 
 

@@ -73,7 +73,7 @@ class MemoryHandlers:
         with prefix_field_paths("memory"):
             draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
             if not request.keep_times:
-                draft.must_have_readers(at)
+                draft.check_has_readers(at)
         (memory,) = create_memories([draft], at=at, by=who.principal)
         if request.keep_times:
             (memory,) = with_times([memory], [request.memory], who, at=at)
@@ -97,7 +97,7 @@ class MemoryHandlers:
         if request.suggest_links:
             response.suggested_links.extend(await self._suggest_links(tenant_id, memory.memory_id, at))
         if response.embedding_pending != expected or response.suggested_links:
-            await self._store.correct_answer(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), once, response)
         return response
 
     async def BatchCreateMemories(
@@ -134,7 +134,7 @@ class MemoryHandlers:
             return pb.BatchCreateMemoriesResponse.FromString(first)
         response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
         if response.pending_embedding_count != expected:
-            await self._store.correct_answer(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), once, response)
         return response
 
     async def BatchGetMemories(
@@ -144,13 +144,13 @@ class MemoryHandlers:
         answer, looked_up = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
         while looked_up < len(names) and not answer.is_full:
-            portion = names[looked_up : looked_up + answer.portion(len(names) - looked_up)]
+            portion = names[looked_up : looked_up + answer.next_batch_size(len(names) - looked_up)]
             found = await self._store.get_memories(tenant_id, portion, at=at)
             for name in portion:
                 memory = found.get(name)
                 if memory is None or not memory.is_visible(at):
                     not_found.append(name)
-                elif not answer.take([wire.memory(memory)]):
+                elif not answer.add([wire.memory(memory)]):
                     break
                 looked_up += 1
         return pb.BatchGetMemoriesResponse(memories=answer.items, not_found=not_found, deferred=names[looked_up:])
@@ -167,16 +167,16 @@ class MemoryHandlers:
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_visible(at)
-            memory.must_be(request.memory.revision)
+            memory.check_visible(at)
+            memory.check_revision(request.memory.revision)
             said = wire.memory(memory)
             merge_masked(request.update_mask, request.memory, said)
             with prefix_field_paths("memory"):
                 draft = Draft.of(said, at=at, max_content=self._max_content)
                 # What an import stored may be for a user who is not named: its other fields can change.
                 if fields & _READERS:
-                    draft.must_have_readers(at)
-            return memory.revised(draft, at=at, by=who.principal)
+                    draft.check_has_readers(at)
+            return memory.revise(draft, at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.UpdateMemoryResponse:
             return pb.UpdateMemoryResponse(memory=wire.memory(memory))
@@ -192,16 +192,16 @@ class MemoryHandlers:
             await self._pending(changed.documents, context, deferred=request.defer_embedding)
         )
         if response.embedding_pending:
-            await self._store.correct_answer(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), once, response)
         return response
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_visible(at)
-            memory.must_be(request.revision)
-            return memory.deleted(at=at, by=who.principal)
+            memory.check_visible(at)
+            memory.check_revision(request.revision)
+            return memory.delete(at=at, by=who.principal)
 
         once = IdempotencyKey.of(who, request)
         await self._store.change_memory(
@@ -215,7 +215,7 @@ class MemoryHandlers:
         def change(memory: Memory) -> Memory:
             if memory.is_expired(at):
                 raise MemoryNotFound
-            return memory if memory.is_active else memory.restored(at=at, by=who.principal)
+            return memory if memory.is_active else memory.undelete(at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.RestoreMemoryResponse:
             return pb.RestoreMemoryResponse(memory=wire.memory(memory))
@@ -229,7 +229,7 @@ class MemoryHandlers:
         response = changed.response
         response.embedding_pending = bool(await self._pending(changed.documents, context))
         if response.embedding_pending:
-            await self._store.correct_answer(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), once, response)
         return response
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:

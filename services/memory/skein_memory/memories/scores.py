@@ -25,9 +25,9 @@ async def with_scores(
     """Return memories, in order, with what they are worth at the time `at`."""
     if not memories:
         return []
-    around = await read_score_inputs(tx, tenant_id, memories)
+    inputs = await read_score_inputs(tx, tenant_id, memories)
     formula = (await policies.of(tx, tenant_id)).importance_formula
-    return [_worth(memory, around.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
+    return [_worth(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
 
 
 async def with_scores_of_new(
@@ -46,12 +46,12 @@ async def with_scores_of_new(
     ]
 
 
-def _worth(memory: Memory, around: ScoreInputs, formula: str, at: datetime) -> Memory:
+def _worth(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
     return replace(
         memory,
         worth=Worth(
-            scores=scores_of(memory, around, formula=formula, at=at),
-            access_count=around.access_count,
-            last_access_time=around.last_access_time,
+            scores=scores_of(memory, inputs, formula=formula, at=at),
+            access_count=inputs.access_count,
+            last_access_time=inputs.last_access_time,
         ),
     )

@@ -100,7 +100,7 @@ class MemoryStore:
             memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
             await entries.insert_memories(tx, tenant_id, memories, documents, at=at)
             await self._vault.put(tx, tenant_id, secrets, at=at)
-            await self._take_room(tx, tenant_id, policy, memories, at=at)
+            await self._charge_quota(tx, tenant_id, policy, memories, at=at)
         return None
 
     def _may_move_others(self, tenant_id: UUID) -> bool:
@@ -113,7 +113,7 @@ class MemoryStore:
         async with self._database.tenant(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
-    async def correct_answer(self, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
+    async def replace_response(self, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
         """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
 
         The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
@@ -162,14 +162,14 @@ class MemoryStore:
             documents: list[Document] = []
             if after is not before:
                 documents = await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
-                after = await self._settled(tx, tenant_id, before, after, secret, at=at)
+                after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
             await self._idempotency.answer(tx, tenant_id, once, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return MemoryChange(response=response, documents=documents)
 
-    async def _settled(
+    async def _after_update(
         self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
     ) -> Memory:
         """Do what follows from a change, in its transaction; return the memory as it is then."""
@@ -179,14 +179,14 @@ class MemoryStore:
         if secret:
             await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
-            await self._vault.drop(tx, tenant_id, after.memory_id)
+            await self._vault.delete(tx, tenant_id, after.memory_id)
         if after.place is None or after.place == before.place:
             return after
         if not await level_store.enforce_capacities(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
             return after
         return (await entries.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
 
-    async def _take_room(
+    async def _charge_quota(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
     ) -> None:
         """Count new memories; where levels are capped, what matters least makes room for them. Raises QuotaExceeded."""
@@ -211,7 +211,7 @@ class MemoryStore:
         """
         async with self._database.tenant(tenant_id) as tx:
             memory = await entries.lock_memory(tx, tenant_id, name)
-            memory.must_be_visible(at)
+            memory.check_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
             revealed = Event(
                 type="secret_revealed",

@@ -92,11 +92,11 @@ class OverviewStore:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
             found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
             memories = [memory for memory in found.values() if memory.is_visible(at)]
-            around = await read_score_inputs(tx, tenant_id, memories)
+            inputs = await read_score_inputs(tx, tenant_id, memories)
             shown = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
         for memory in shown:
-            circumstances = around.get(memory.memory_id, NOTHING)
+            circumstances = inputs.get(memory.memory_id, NOTHING)
             stale = scores.days_between(scores.last_used(memory, circumstances), at)
             if memory.worth is not None:
                 urgency = overview_model.urgency(memory.worth.scores, stale_days=stale, links=circumstances.links)

@@ -131,17 +131,17 @@ class Explanation:
     importance: Sequence[Component]
 
 
-def scores_of(memory: ScoredMemory, around: ScoreInputs, *, formula: str, at: datetime) -> Scores:
+def scores_of(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Scores:
     """Return what a memory is worth at the time `at`; `formula` is the policy's name for it."""
-    return explain(memory, around, formula=formula, at=at).scores
+    return explain(memory, inputs, formula=formula, at=at).scores
 
 
-def explain(memory: ScoredMemory, around: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
+def explain(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
     """Return the scores with every term."""
     name = FORMULAS.get(formula, DYNAMIC)
-    terms = _Terms.of(memory, around, at)
+    terms = _Terms.of(memory, inputs, at)
     confidence = _bounded(terms.confidence())
-    importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, around, at))
+    importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, inputs, at))
     return Explanation(
         scores=Scores(confidence=_sum(confidence), importance=_sum(importance), formula=name),
         confidence=confidence,
@@ -149,9 +149,9 @@ def explain(memory: ScoredMemory, around: ScoreInputs, *, formula: str, at: date
     )
 
 
-def last_used(memory: ScoredMemory, around: ScoreInputs) -> datetime:
+def last_used(memory: ScoredMemory, inputs: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
-    read = around.last_access_time
+    read = inputs.last_access_time
     return memory.update_time if read is None else max(memory.update_time, read)
 
 
@@ -193,7 +193,7 @@ class _Terms:
     """The terms of "memoryvault-dynamic"."""
 
     draft: ScoredDraft
-    around: ScoreInputs
+    inputs: ScoreInputs
     # Days since it was changed or read; since it was read.
     age: float
     unread: float | None
@@ -201,12 +201,12 @@ class _Terms:
     source: str
 
     @classmethod
-    def of(cls, memory: ScoredMemory, around: ScoreInputs, at: datetime) -> _Terms:
-        draft, read = memory.draft, around.last_access_time
+    def of(cls, memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> _Terms:
+        draft, read = memory.draft, inputs.last_access_time
         return cls(
             draft=draft,
-            around=around,
-            age=days_between(last_used(memory, around), at),
+            inputs=inputs,
+            age=days_between(last_used(memory, inputs), at),
             unread=None if read is None else days_between(read, at),
             text="\n".join([draft.text, *draft.tags]),
             source=source_key(draft.source),
@@ -258,17 +258,17 @@ class _Terms:
 
     @property
     def _trust(self) -> float:
-        return NEUTRAL_TRUST if self.around.trust is None else self.around.trust
+        return NEUTRAL_TRUST if self.inputs.trust is None else self.inputs.trust
 
     @property
     def _trust_detail(self) -> str:
-        return "not said" if self.around.trust is None else f"trust: {self.around.trust:g}"
+        return "not said" if self.inputs.trust is None else f"trust: {self.inputs.trust:g}"
 
     def _incoming(self, relation: str) -> int:
-        return self.around.incoming.get(relation, 0)
+        return self.inputs.incoming.get(relation, 0)
 
     def _outgoing(self, relation: str) -> int:
-        return self.around.outgoing.get(relation, 0)
+        return self.inputs.outgoing.get(relation, 0)
 
     def _both(self, relation: str) -> int:
         return self._incoming(relation) + self._outgoing(relation)
@@ -283,7 +283,7 @@ class _Terms:
         return Component(name="source_penalty", value=-0.07 if poor else 0.0, detail="named" if poor else "")
 
     def _link(self, name: str, share: float) -> Component:
-        count = self.around.links
+        count = self.inputs.links
         return Component(name=name, value=share * min(0.18, math.log1p(count) * 0.06), detail=f"links: {count}")
 
     def _example(self, name: str, share: float) -> Component:
@@ -291,7 +291,7 @@ class _Terms:
         return Component(name=name, value=share * min(0.08, 0.02 * count), detail=f"links: {count}")
 
     def _usage(self, name: str, share: float) -> Component:
-        count = self.around.access_count
+        count = self.inputs.access_count
         return Component(name=name, value=share * min(0.16, math.log1p(count) * 0.05), detail=f"accesses: {count}")
 
     def _recall(self) -> float:
@@ -306,7 +306,7 @@ class _Terms:
         return -min(0.18, (self.age - 60) / _YEAR_DAYS * 0.18)
 
 
-def weighted(memory: ScoredMemory, around: ScoreInputs, at: datetime) -> list[Component]:
+def weighted(memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> list[Component]:
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
@@ -315,9 +315,9 @@ def weighted(memory: ScoredMemory, around: ScoreInputs, at: datetime) -> list[Co
     """
     draft = memory.draft
     rate = next(rate for least, rate in _DECAY_RATES if priority_of(draft.importance) >= least)
-    hours = max(0.0, (at - last_used(memory, around)).total_seconds() / _HOUR_SECONDS)
+    hours = max(0.0, (at - last_used(memory, inputs)).total_seconds() / _HOUR_SECONDS)
     days = max(1.0, days_between(draft.create_time, at))
-    per_day = around.access_count / days
+    per_day = inputs.access_count / days
     given = _numbers(draft.metadata)
     parts = (
         ("recency", 0.25, math.exp(-rate * hours), f"hours: {hours:.3f}, rate: {rate:g}"),

@@ -26,7 +26,7 @@ async def read_score_inputs(
     if not memories:
         return {}
     rows = await tx.rows(
-        QUERIES["read_circumstances"],
+        QUERIES["read_score_inputs"],
         tenant_id=tenant_id,
         memory_ids=[memory.memory_id for memory in memories],
         source_keys=[source_key(memory.draft.source) for memory in memories],

@@ -95,7 +95,7 @@ class SnapshotStore:
             policy = await self._policies.of(tx, tenant_id)
             row = await tx.row(QUERIES["read_horizon"])
             horizon = 0 if row is None else row["next"]
-            snapshot = Snapshot.begun(label, summary, policy, horizon=horizon, at=at, by=by)
+            snapshot = Snapshot.create(label, summary, policy, horizon=horizon, at=at, by=by)
             columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
             await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
             response = respond(snapshot)
@@ -181,10 +181,10 @@ class SnapshotStore:
             rows = [_row(snapshot_id, item) for item in items]
             with translate_constraint_errors(_GONE):
                 copied = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
-            beyond = place.beyond(last)
+            beyond = place.advance(last)
             after = replace(
                 snapshot,
-                counts=snapshot.counted(place.kind, copied),
+                counts=snapshot.with_count(place.kind, copied),
                 state=READY if beyond is None else CREATING,
                 last_kind=None if beyond is None else beyond.kind,
                 last_item_id=None if beyond is None else beyond.after,
@@ -227,9 +227,9 @@ class SnapshotStore:
         to go on, None when all is compared. Raises SnapshotNotFound and SnapshotNotReady.
         """
         async with self._database.tenant(tenant_id) as tx:
-            (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
+            (await _read(tx, tenant_id, snapshot_id)).check_ready()
             if other_id is not None:
-                (await _read(tx, tenant_id, other_id)).must_be_ready()
+                (await _read(tx, tenant_id, other_id)).check_ready()
             kind = place.kind
             if place.phase == "of":
                 items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=place.after, count=count, now=at)
@@ -250,7 +250,7 @@ class SnapshotStore:
                     for item in items
                     if item.item_id not in others
                 ]
-        beyond = place.beyond(last)
+        beyond = place.advance(last)
         if beyond is None and place.phase == "of":
             beyond = TransferCursor(phase="added", kind=KINDS[0], after="")
         return found, beyond
@@ -285,7 +285,7 @@ class SnapshotStore:
                 await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])
             else:
                 await applying.apply(arrivals)
-            beyond = place.beyond(last)
+            beyond = place.advance(last)
             if beyond is None and place.phase == "remove":
                 beyond = TransferCursor(phase="store", kind=KINDS[0], after="")
             if beyond is None:
@@ -301,7 +301,7 @@ class SnapshotStore:
         """Read what a portion of a restore looks at, and check what it brings."""
         is_removal = place.phase == "remove"
         async with self._database.tenant(tenant_id) as tx:
-            (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
+            (await _read(tx, tenant_id, snapshot_id)).check_ready()
             source = None if is_removal else snapshot_id
             items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count, now=at)
         given: list[ImportLine | ImportProblem] = []

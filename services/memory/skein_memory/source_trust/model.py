@@ -49,7 +49,7 @@ class SourceTrust:
         """Return the name of what is said of a source."""
         return hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def must_be(self, revision: int) -> None:
+    def check_revision(self, revision: int) -> None:
         """Refuse a revision that is not the current one; 0 stands for whatever is current."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
@@ -82,7 +82,7 @@ class TrustDraft:
     def after(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
         """Return what is said from now on; `last` is the number of the last earlier state that is kept."""
         if before is not None:
-            before.must_be(self.revision)
+            before.check_revision(self.revision)
         elif self.revision:
             raise RevisionStale(given=self.revision, current=0)
         return SourceTrust(

@@ -82,7 +82,7 @@ def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, b
 
 
 def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
-    memory.must_be_visible(at)
+    memory.check_visible(at)
     if memory.draft.type not in KINDS:
         raise NotATask
     found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
@@ -94,7 +94,7 @@ def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object]
         return memory
     text = exact.dumps(changed)
     memory_type.validate_data(memory.draft.type, text, said={})
-    return memory.revised(replace(memory.draft, data=text), at=at, by=by)
+    return memory.revise(replace(memory.draft, data=text), at=at, by=by)
 
 
 def _text(at: datetime) -> str:

@@ -50,8 +50,8 @@ class TaskHandlers:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_visible(at)
-            memory.must_be(request.revision)
+            memory.check_visible(at)
+            memory.check_revision(request.revision)
             return level.promoted(memory, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
@@ -60,8 +60,8 @@ class TaskHandlers:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_visible(at)
-            memory.must_be(request.revision)
+            memory.check_visible(at)
+            memory.check_revision(request.revision)
             return level.demoted(memory, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
@@ -87,7 +87,7 @@ class TaskHandlers:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be(request.revision)
+            memory.check_revision(request.revision)
             return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
@@ -96,7 +96,7 @@ class TaskHandlers:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be(request.revision)
+            memory.check_revision(request.revision)
             return tasks.with_status(memory, DONE, at=at, by=who.principal, result=request.result)
 
         return await self._change(context, request, change, pb.CompleteTaskResponse, at=at)
@@ -105,7 +105,7 @@ class TaskHandlers:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be(request.revision)
+            memory.check_revision(request.revision)
             return tasks.with_status(memory, OPEN, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.ReopenTaskResponse, at=at)
@@ -114,7 +114,7 @@ class TaskHandlers:
         who, at = caller(context), now()
 
         def change(memory: Memory, objective_id: UUID | None) -> Memory:
-            memory.must_be(request.revision)
+            memory.check_revision(request.revision)
             return tasks.with_objective(memory, objective_id, at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.SetObjectiveResponse:
@@ -172,11 +172,11 @@ class TaskHandlers:
         size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
         answer, more = PageBuilder[pb.Memory](), True
         while more and len(answer.items) < size and not answer.is_full:
-            count = answer.portion(size - len(answer.items))
+            count = answer.next_batch_size(size - len(answer.items))
             memories = await self._store.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
             more = len(memories) > count
             for memory in memories[:count]:
-                if not memory.is_expired(at) and not answer.take([wire.memory(memory)]):
+                if not memory.is_expired(at) and not answer.add([wire.memory(memory)]):
                     more = True
                     break
                 last = memory.memory_id

@@ -42,7 +42,7 @@ async def insert_memories(
     """
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
-    rows = await tx.rows(QUERIES["read_sayings"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(QUERIES["read_contents"], tenant_id=tenant_id, memory_ids=ids)
     own: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
@@ -96,7 +96,7 @@ async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
 
 
 async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:
-    await tx.insert(QUERIES["take_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
+    await tx.insert(QUERIES["insert_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
     salt: bytes = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     return salt
 

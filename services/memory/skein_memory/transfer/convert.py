@@ -31,13 +31,13 @@ def import_counts(applying: Importer) -> pb.ImportCounts:
         updated=portable.count_kinds(applying.updated),
         unchanged=portable.count_kinds(applying.unchanged),
         removed=portable.count_kinds(applying.removed),
-        refused=portable.count_kinds([trouble.kind for trouble in applying.troubles]),
+        refused=portable.count_kinds([trouble.kind for trouble in applying.errors]),
         expired=portable.count_kinds(applying.expired),
     )
 
 
 def import_errors(applying: Importer) -> Sequence[pb.ImportError]:
-    ordered = sorted(applying.troubles, key=lambda trouble: trouble.place)[:_MAX_ERRORS]
+    ordered = sorted(applying.errors, key=lambda trouble: trouble.place)[:_MAX_ERRORS]
     return [pb.ImportError(line=one.place, kind=one.kind, reason=one.reason, field=one.field) for one in ordered]
 
 

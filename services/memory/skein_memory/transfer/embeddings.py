@@ -25,23 +25,23 @@ class EmbeddingImport:
     """How many vectors were kept, and how many were not, by reason."""
 
     kept: int = 0
-    remade: Counter[str] = field(default_factory=Counter)
+    recomputed: Counter[str] = field(default_factory=Counter)
 
-    def taken(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
+    def accept(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
         """Count a memory's vector and return it as it is stored; None where it is made anew."""
         try:
             vector_columns.require_dimensions(dimensions, values)
             vector = vector_columns.normalize(values)
         except (DimensionsMismatch, FieldInvalid) as refusal:
-            self.remade[refusal.reason] += 1
+            self.recomputed[refusal.reason] += 1
             return None
         self.kept += 1
         return vector
 
-    def passed_over(self, values: Sequence[float]) -> None:
+    def skip(self, values: Sequence[float]) -> None:
         """Count the vector, if there is one, of a memory that is there already."""
         if values:
-            self.remade[_EXISTS] += 1
+            self.recomputed[_EXISTS] += 1
 
 
 async def dimensions(tx: Transaction) -> int:

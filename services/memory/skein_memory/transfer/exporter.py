@@ -112,7 +112,7 @@ async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at
     if at is not None:
         late = [id_ for id_, memory in found.items() if memory.record_time > at]
         if late:
-            versions = await tx.rows(QUERIES["versions_then"], tenant_id=tenant_id, memory_ids=late, at=at)
+            versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
             then = {row["memory_id"]: entries.memory_of(row) for row in versions}
             found = {id_: memory for id_, memory in found.items() if id_ not in set(late)} | then
     items = [_memory(found[id_]) for id_ in ids if id_ in found and found[id_].is_active]
@@ -152,11 +152,11 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     ids = [row["block_id"] for row in rows]
     if at is not None:
         # So that a purge that comes meanwhile finds the copies.
-        await tx.rows(QUERIES["hold_blocks"], tenant_id=tenant_id, block_ids=ids)
+        await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
     found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
         late = [id_ for id_, block in found.items() if block.record_time > at]
-        was = await tx.rows(QUERIES["revisions_then"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
+        was = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
         found = {id_: block for id_, block in found.items() if id_ not in set(late)}
         found |= {
             row["item_id"]: revision_of(

@@ -59,7 +59,7 @@ class ImportBatch:
     """Items that can be stored, by kind, and what is wrong with the others."""
 
     items: dict[str, list[ImportItem]] = field(default_factory=dict)
-    troubles: list[ImportProblem] = field(default_factory=list)
+    errors: list[ImportProblem] = field(default_factory=list)
 
     @property
     def memories(self) -> list[Memory]:
@@ -69,7 +69,7 @@ class ImportBatch:
     @property
     def count(self) -> int:
         """Return how many items were given."""
-        return len(self.troubles) + sum(map(len, self.items.values()))
+        return len(self.errors) + sum(map(len, self.items.values()))
 
 
 def parse_import(
@@ -79,18 +79,18 @@ def parse_import(
     found = ImportBatch()
     for one in given:
         if isinstance(one, ImportProblem):
-            found.troubles.append(one)
+            found.errors.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
             # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
             secret = ImportProblem(place=one.place, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value")
-            found.troubles.append(secret)
+            found.errors.append(secret)
             continue
         try:
             validate(one.message)
             found.items.setdefault(one.kind, []).append(_arriving(one, at=at, by=by, max_content=max_content))
         except RpcError as refusal:
-            found.troubles.append(import_error(one.place, one.kind, refusal))
+            found.errors.append(import_error(one.place, one.kind, refusal))
     return found
 
 
@@ -132,7 +132,7 @@ def merge_imported(
     update_time = before.update_time
     if wins:
         update_time = at if mode is ImportMode.RESTORE or changed is None else changed
-    return replace(before.revised(draft, at=at, by=by), delete_time=None, update_time=update_time)
+    return replace(before.revise(draft, at=at, by=by), delete_time=None, update_time=update_time)
 
 
 def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
@@ -186,7 +186,7 @@ def _arriving(one: ImportLine, *, at: datetime, by: str, max_content: int) -> Im
         message = message.block
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
-        said = Block.made(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+        said = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
     return ImportItem(
         place=one.place,
         kind=one.kind,

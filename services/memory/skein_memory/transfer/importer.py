@@ -86,7 +86,7 @@ class Importer:
         self.updated: list[str] = []
         self.unchanged: list[str] = []
         self.removed: list[str] = []
-        self.troubles: list[ImportProblem] = []
+        self.errors: list[ImportProblem] = []
         # Kinds of those created or updated whose time is over already.
         self.expired: list[str] = []
         self.vectors = arriving_vectors.EmbeddingImport()
@@ -97,7 +97,7 @@ class Importer:
 
     async def apply(self, arrivals: ImportBatch) -> None:
         """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
-        self.troubles += arrivals.troubles
+        self.errors += arrivals.errors
         items = arrivals.items
         if "alias" in items:
             # Before any memory is locked, as everybody does who changes aliases.
@@ -112,14 +112,14 @@ class Importer:
         ):
             for item in items.get(kind, []):
                 if isinstance(item.said, Block) and await self._was_purged(item.said):
-                    self.troubles.append(ImportProblem(place=item.place, kind=kind, reason=REASON_PURGED))
+                    self.errors.append(ImportProblem(place=item.place, kind=kind, reason=REASON_PURGED))
                     continue
                 try:
                     getattr(self, await store(item)).append(kind)
                 except TransactionConflict:
                     raise
                 except RpcError as refusal:
-                    self.troubles.append(import_error(item.place, kind, refusal))
+                    self.errors.append(import_error(item.place, kind, refusal))
 
     async def _memories(self, items: Sequence[ImportItem]) -> None:
         if not items:
@@ -150,20 +150,20 @@ class Importer:
                     raise DuplicateInBatch
                 taken |= named
                 if before is None and memory.memory_id in buried:
-                    self.troubles.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
+                    self.errors.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
                 elif before is None:
                     check_key_free(memory, keys, at=self._at)
                     new.append(memory)
-                    if item.embedding and (vector := self.vectors.taken(item.embedding, dimensions)) is not None:
+                    if item.embedding and (vector := self.vectors.accept(item.embedding, dimensions)) is not None:
                         embeddings[memory.memory_id] = vector
                     self._count("created", memory)
                 else:
-                    self.vectors.passed_over(item.embedding)
+                    self.vectors.skip(item.embedding)
                     await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
                 raise
             except RpcError as refusal:
-                self.troubles.append(import_error(item.place, "memory", refusal))
+                self.errors.append(import_error(item.place, "memory", refusal))
         documents = documents_of(new, at=self._at, embeddings=embeddings)
         with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
             await entries.insert_memories(tx, tenant_id, new, documents, at=self._at)
@@ -178,7 +178,7 @@ class Importer:
             self.unchanged.append("memory")
             return
         if is_buried:
-            self.troubles.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
+            self.errors.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
             return
         # While it was expired, another memory may have taken its names: refuse before anything is written.
         comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
@@ -240,7 +240,7 @@ class Importer:
         before: Link = await edges.lock_link(self._tx, self._tenant_id, held[made.pair])
         if self._keeps(item, before.update_time):
             return "unchanged"
-        after = before.revised(draft, at=self._at, by=self._by)
+        after = before.revise(draft, at=self._at, by=self._by)
         if after is before:
             if self._is_of(item, before.update_time):
                 return "unchanged"
@@ -365,7 +365,7 @@ class Importer:
         elif self._keeps(item, before.update_time):
             return "unchanged"
         else:
-            after = before.revised(given.draft, at=self._at, by=self._by)
+            after = before.revise(given.draft, at=self._at, by=self._by)
             after = replace(after, delete_time=None, update_time=self._update_time(item))
             outcome = "updated"
             if before.is_active and blocks.same(before, after) and self._is_of(item, before.update_time):
@@ -376,7 +376,7 @@ class Importer:
             try:
                 new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
             except RpcError as refusal:
-                self.troubles.append(import_error(item.place, "block", refusal))
+                self.errors.append(import_error(item.place, "block", refusal))
                 continue
             outcome = "updated" if new and outcome == "unchanged" else outcome
         return outcome
@@ -393,7 +393,7 @@ class Importer:
             found = await entries.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in found.values():
                 if memory.is_active:
-                    gone = memory.deleted(at=at, by=by)
+                    gone = memory.delete(at=at, by=by)
                     await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
                     self.usage["memories"] -= 1
         elif kind == "link":
@@ -408,7 +408,7 @@ class Importer:
         if kind == "block":
             block = await blocks.locked_if_any(tx, tenant_id, item_id)
             if block is not None and block.is_active:
-                await self._put_block(block, block.deleted(at=self._at, by=self._by), event="block_deleted")
+                await self._put_block(block, block.delete(at=self._at, by=self._by), event="block_deleted")
         elif kind == "source_trust":
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:

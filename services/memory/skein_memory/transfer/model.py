@@ -158,7 +158,7 @@ class TransferCursor:
     kind: str
     after: str
 
-    def beyond(self, last: str | None) -> TransferCursor | None:
+    def advance(self, last: str | None) -> TransferCursor | None:
         """Return the place after a portion; None after the last of the last kind."""
         if last is not None:
             return replace(self, after=last)

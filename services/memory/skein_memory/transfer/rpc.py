@@ -54,7 +54,7 @@ class TransferHandlers:
             place = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
         at, items, length = _moment(place.phase), 0, 0
         while place is not None and items < size and length < PAGE_BYTES:
-            found, beyond = await self._store.portion(
+            found, beyond = await self._store.read_batch(
                 tenant_id, place, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
             )
             for item in found:
@@ -88,7 +88,7 @@ class TransferHandlers:
                 errors=convert.import_errors(applying),
                 pending_embedding_count=pending,
                 kept_embedding_count=applying.vectors.kept,
-                remade_embeddings=applying.vectors.remade,
+                remade_embeddings=applying.vectors.recomputed,
             )
 
         imported, applying = await self._store.import_items(

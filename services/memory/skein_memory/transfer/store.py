@@ -52,7 +52,7 @@ class TransferStore:
         self._months = months
         self._max_content = max_content
 
-    async def portion(
+    async def read_batch(
         self, tenant_id: UUID, place: TransferCursor, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[TransferItem], TransferCursor | None]:
         """Read a portion of a tenant's memory as it was at a time, less what has expired since; and where to go on."""
@@ -60,7 +60,7 @@ class TransferStore:
             items, last = await exporter.read_batch(
                 tx, tenant_id, place.kind, after=place.after, count=count, at=at, now=now
             )
-        return items, place.beyond(last)
+        return items, place.advance(last)
 
     async def start_export(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
         """Wait for the transactions that are open now, so that the export has their writes; record the event."""

@@ -75,11 +75,11 @@ class TenantKey:
         """Make a key of random bytes."""
         return cls(key_id=new_id(at), secret=secrets.token_bytes(_KEY_BYTES))
 
-    def seal(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
+    def encrypt(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
         """Seal a memory's secret."""
         return _seal(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
 
-    def open(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
+    def decrypt(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
         """Return a memory's secret. Raises SecretUndecryptable if the key or the memory is another one."""
         return _open(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
 
@@ -90,7 +90,7 @@ class MasterKeys:
     def __init__(self, current: MasterKey | None, previous: MasterKey | None = None) -> None:
         """Seal with `current`; open with either."""
         self._current = current
-        self._known = {key.fingerprint: key for key in (current, previous) if key is not None}
+        self._by_fingerprint = {key.fingerprint: key for key in (current, previous) if key is not None}
 
     @classmethod
     def of(cls, current: str, previous: str = "") -> Self:
@@ -105,9 +105,9 @@ class MasterKeys:
         """Return the fingerprint of the key that seals; empty without one."""
         return "" if self._current is None else self._current.fingerprint
 
-    def must_open(self, used: set[str]) -> None:
+    def check_has(self, used: set[str]) -> None:
         """Raise SettingInvalid unless every master key that is in use is here."""
-        missing = ", ".join(sorted(used - self._known.keys()))
+        missing = ", ".join(sorted(used - self._by_fingerprint.keys()))
         if not missing:
             return
         if self._current is None:
@@ -119,7 +119,7 @@ class MasterKeys:
             )
         raise SettingInvalid(message)
 
-    def must_seal(self) -> None:
+    def check_current(self) -> None:
         """Refuse to go on without a key to seal with. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
@@ -133,7 +133,7 @@ class MasterKeys:
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
         """Open a tenant's key. Raises SecretUndecryptable when its master key is not here."""
-        master = self._known.get(wrapped.master_key)
+        master = self._by_fingerprint.get(wrapped.master_key)
         if master is None:
             raise SecretUndecryptable(master_key=wrapped.master_key)
         secret = _open(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))

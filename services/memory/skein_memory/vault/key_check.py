@@ -48,5 +48,5 @@ class MasterKeyCheck:
 
     async def _settle(self) -> None:
         if not self._is_settled:
-            self._master_keys.must_open(await master_keys_in_use(self._database))
+            self._master_keys.check_has(await master_keys_in_use(self._database))
             self._is_settled = True

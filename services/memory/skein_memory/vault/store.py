@@ -40,13 +40,14 @@ class Vault:
         """Seal the secrets of memories that are stored already. Raises MasterKeyMissing."""
         if not secrets:
             return
-        self.master_keys.must_seal()
+        self.master_keys.check_current()
         rows = await tx.rows(QUERIES["share_tenant_keys"], tenant_id=tenant_id)
         key = self.master_keys.unwrap(_wrapped(rows[0]), tenant_id=tenant_id) if rows else None
         if key is None:
             key = await self.new_key(tx, tenant_id, at=at)
         sealed = {
-            memory_id: key.seal(value, tenant_id=tenant_id, memory_id=memory_id) for memory_id, value in secrets.items()
+            memory_id: key.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
+            for memory_id, value in secrets.items()
         }
         await tx.insert(
             QUERIES["put_secret"],
@@ -75,9 +76,9 @@ class Vault:
         )
         key = self.master_keys.unwrap(wrapped, tenant_id=tenant_id)
         sealed = Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"])
-        return key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
+        return key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
 
-    async def drop(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
+    async def delete(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
         """Forget the secret of a memory that is none of the vault any more."""
         await tx.execute(QUERIES["delete_secret"], tenant_id=tenant_id, memory_id=memory_id)
 
@@ -100,7 +101,7 @@ class Vault:
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
         return len(others)
 
-    async def reseal(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
+    async def reencrypt(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
         """Seal a portion of what older keys sealed with the newest, and remove older keys that seal nothing any more.
 
         `rows` are the tenant's locked keys, the newest first. Return how many secrets, and whether there may be more.
@@ -116,10 +117,10 @@ class Vault:
             for secret in found:
                 memory_id = secret["memory_id"]
                 sealed = Ciphertext(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
-                value = key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
-                anew = newest.seal(value, tenant_id=tenant_id, memory_id=memory_id)
+                value = key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
+                anew = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
                 await tx.execute(
-                    QUERIES["reseal_secret"],
+                    QUERIES["reencrypt_secret"],
                     tenant_id=tenant_id,
                     memory_id=memory_id,
                     key_id=newest.key_id,
@@ -154,14 +155,14 @@ class TenantKeyStore:
             first = await self._idempotency.claim(tx, tenant_id, once)
             if first is not None:
                 return first
-            self._vault.master_keys.must_seal()
+            self._vault.master_keys.check_current()
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             if len(rows) < 2:  # noqa: PLR2004 - one key: nothing waits for another.
                 await self._vault.new_key(tx, tenant_id, at=at)
                 rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             await self._vault.rewrap(tx, tenant_id, rows)
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            resealed, more = await self._vault.reseal(tx, tenant_id, rows)
+            resealed, more = await self._vault.reencrypt(tx, tenant_id, rows)
             key_id = str(rows[0]["key_id"])
             rotated = events.Event(
                 type="tenant_key_rotated",
@@ -175,7 +176,7 @@ class TenantKeyStore:
             await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
-    async def keep_wrapped(self, tenant_id: UUID) -> int:
+    async def rewrap_keys(self, tenant_id: UUID) -> int:
         """Bring a tenant's keys under the current master key, and go on with a rotation; return how much was done."""
         if not self._vault.master_keys.current:
             return 0
@@ -184,7 +185,7 @@ class TenantKeyStore:
             rewrapped = await self._vault.rewrap(tx, tenant_id, rows)
             if rewrapped:
                 rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            resealed, _ = await self._vault.reseal(tx, tenant_id, rows)
+            resealed, _ = await self._vault.reencrypt(tx, tenant_id, rows)
         return rewrapped + resealed
 
 

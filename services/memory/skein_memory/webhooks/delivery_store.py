@@ -118,7 +118,7 @@ class DeliveryStore:
             await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
-    async def queue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
+    async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
         """Queue deliveries of what happened since the last look, and count what is due."""
         more = False
         async with self._database.tenant(tenant_id) as tx:
@@ -172,7 +172,7 @@ class DeliveryStore:
             if not claimed:
                 return []
             told = await tx.rows(
-                QUERIES["told_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
+                QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
             watches = await tx.rows(
                 QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
@@ -301,7 +301,7 @@ async def _chosen(
     tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
     """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
-    waited = [row for row in changes if draft.waits_for(row["event_type"])]
+    waited = [row for row in changes if draft.matches_type(row["event_type"])]
     condition = filters.parse(draft.condition)
     if condition is None:
         return [row["change_id"] for row in waited]

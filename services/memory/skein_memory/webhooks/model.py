@@ -60,9 +60,9 @@ class WebhookDraft:
             condition=watch.where.strip(),
             webhook_url=watch.webhook_url,
             is_active=active,
-        ).checked()
+        ).validate()
 
-    def changed(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
+    def update(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
         """Return it with the fields that the mask names, checked."""
         given, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
         values: dict[str, object] = {}
@@ -76,9 +76,9 @@ class WebhookDraft:
             values["webhook_url"] = given.webhook_url
         if "active" in fields:
             values["is_active"] = given.active
-        return replace(self, **values).checked()  # type: ignore[arg-type]  # Each of its field's type.
+        return replace(self, **values).validate()  # type: ignore[arg-type]  # Each of its field's type.
 
-    def checked(self) -> Self:
+    def validate(self) -> Self:
         """Return it, or refuse it."""
         lengths = (
             ("display_name", len(self.display_name), _MAX_NAME),
@@ -99,7 +99,7 @@ class WebhookDraft:
         filters.parse(self.condition)
         return self
 
-    def waits_for(self, event_type: str) -> bool:
+    def matches_type(self, event_type: str) -> bool:
         """Say whether an event is of a type that is waited for."""
         return EVERYTHING in self.event_types or event_type in map(canonical_type, self.event_types)
 

@@ -227,7 +227,7 @@ FROM (
         AND (watches.retry_time IS NULL OR watches.retry_time <= :at)
     LIMIT :count) AS due;
 
--- told_changes --
+-- notified_changes --
 -- Read what is sent of events.
 SELECT change_id, event_type, entity_type, entity_id, summary, payload, create_time
 FROM memory.changes

@@ -42,7 +42,7 @@ class WebhookHandlers:
         who, at = caller(context), now()
         with prefix_field_paths("watch"):
             draft = WebhookDraft.of(request.watch, active=True)
-        self._sender.must_take(draft.webhook_url)
+        self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
         stored = await self._store.create_watch(
             who.tenant(),
@@ -80,8 +80,8 @@ class WebhookHandlers:
 
         def change(draft: WebhookDraft) -> WebhookDraft:
             with prefix_field_paths("watch"):
-                changed = draft.changed(request)
-            self._sender.must_take(changed.webhook_url)
+                changed = draft.update(request)
+            self._sender.check_url(changed.webhook_url)
             return changed
 
         stored = await self._store.update_watch(
@@ -108,7 +108,7 @@ class WebhookHandlers:
     ) -> pb.RotateWatchSecretResponse:
         who, at = caller(context), now()
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
-        stored = await self._store.rekey_watch(
+        stored = await self._store.rotate_secret(
             who.tenant(),
             IdempotencyKey.of(who, request),
             key,

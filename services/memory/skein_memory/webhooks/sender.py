@@ -80,7 +80,7 @@ class WebhookSender:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def must_take(self, url: str) -> None:
+    def check_url(self, url: str) -> None:
         """Refuse a webhook that nothing could ever be sent to. Raises FieldInvalid."""
         try:
             self._outbound.must_take(url)
@@ -93,7 +93,7 @@ class WebhookSender:
         Waits up to `seconds` for attempts, None: until all have ended, for half a minute at most. Attempts go on
         without the call. A receiver that hangs holds up nothing but its own share of the slots.
         """
-        queued = await self._store.queue(tenant_id, at=now())
+        queued = await self._store.enqueue(tenant_id, at=now())
         if not queued.is_watched:
             return DeliveryCounts(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
         run = self._runs.get(tenant_id)

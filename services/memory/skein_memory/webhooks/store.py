@@ -131,7 +131,7 @@ class WebhookStore:
             await self._idempotency.answer(tx, tenant_id, once, response)
         return response
 
-    async def rekey_watch(
+    async def rotate_secret(
         self,
         tenant_id: UUID,
         once: IdempotencyKey,
@@ -167,11 +167,11 @@ class WebhookStore:
             await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=once.principal)
             await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
-    def key_of(self, tenant_id: UUID, watch: Webhook) -> bytes:
+    def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
         """Return what a watch's deliveries are signed with. Raises SecretUndecryptable."""
         return self._master_keys.unwrap(watch.key, tenant_id=tenant_id).secret
 
-    async def keep_wrapped(self, tenant_id: UUID) -> int:
+    async def rewrap_keys(self, tenant_id: UUID) -> int:
         """Bring watches' keys under the current master key, also of those that deliver nothing; return how many."""
         current = self._master_keys.current
         if not current:
