@@ -98,7 +98,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
 
 
 async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
-    count = archive_purge.ARCHIVES_AT_ONCE + 2
+    count = archive_purge.ARCHIVES_BATCH_SIZE + 2
     gone = []
     for number in range(count):
         gone.append(await old(tenant, f"number {number}", session_id=f"s{number}", tags=["go"]))

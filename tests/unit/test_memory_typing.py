@@ -72,7 +72,7 @@ def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, 
 
     violations: tuple[tuple[str, str], ...] | None = None
     try:
-        memory_type.validate_data(type_name, data, said={})
+        memory_type.validate_data(type_name, data, draft_fields={})
     except MemoryDataInvalid as refusal:
         violations = refusal.violations
 
@@ -245,9 +245,9 @@ def test_nobody_sees_sideways(
     seen = matches(visible_to(agent_id, subject_id, session_id), row)
 
     own = {"global": "own", "agent": agent_id, "user": subject_id, "session": session_id}[scope]
-    said = {"global": "own", "agent": agent, "user": subject, "session": session}[scope]
+    draft_fields = {"global": "own", "agent": agent, "user": subject, "session": session}[scope]
     if seen:
-        assert own == said != ""
+        assert own == draft_fields != ""
     if scope in {"user", "session"} and agent and agent_id and agent != agent_id:
         assert not seen
     if scope == "session" and subject and subject_id and subject != subject_id:

@@ -24,9 +24,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 def memory(content: str = "x", **fields: Any) -> Memory:
     message = memory_pb2.Memory(content=content, **fields)
-    (arriving,) = arrivals(ImportLine(place=1, kind="memory", message=message))
-    assert isinstance(arriving.said, Memory)
-    return arriving.said
+    (arriving,) = arrivals(ImportLine(line_number=1, kind="memory", message=message))
+    assert isinstance(arriving.draft, Memory)
+    return arriving.draft
 
 
 def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
@@ -42,7 +42,7 @@ def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: l
     text = portable.format_line(TransferItem(kind="memory", item_id="m", message=message))
 
     assert len(text.splitlines()) == 1
-    assert list(portable.parse_lines(text)) == [ImportLine(place=1, kind="memory", message=message)]
+    assert list(portable.parse_lines(text)) == [ImportLine(line_number=1, kind="memory", message=message)]
 
 
 def test_what_the_service_records_makes_no_difference() -> None:

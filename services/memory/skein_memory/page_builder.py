@@ -23,15 +23,15 @@ class PageBuilder(Generic[Item]):
         self.is_full = False
         self._bytes = 0
 
-    def next_batch_size(self, wanted: int) -> int:
+    def next_batch_size(self, count: int) -> int:
         """Return how many of the items still wanted to read next.
 
         A default page is one portion; from then on as many as will fit if they are as long as those before.
         """
         if not self.items:
-            return min(wanted, DEFAULT_PAGE_SIZE)
-        room, length = PAGE_BYTES - self._bytes, self._bytes // len(self.items)
-        return min(wanted, max(1, room // max(1, length)))
+            return min(count, DEFAULT_PAGE_SIZE)
+        free_bytes, length = PAGE_BYTES - self._bytes, self._bytes // len(self.items)
+        return min(count, max(1, free_bytes // max(1, length)))
 
     def add(self, items: Iterable[Item]) -> int:
         """Add items up to the first that does not fit; return how many went in."""

@@ -162,7 +162,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             events,
             heartbeat_seconds=settings.watch_heartbeat_seconds,
             longest_pause_seconds=settings.watch_pause_seconds,
-            room=settings.watch_buffer,
+            capacity=settings.watch_buffer,
         )
         accesses = AccessLogStore(database)
 

@@ -34,7 +34,7 @@ class AccessLogHandlers:
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        rows = await self._store.list_accesses(tenant_id, _question(request, tenant_id), count=size + 1)
+        rows = await self._store.list_accesses(tenant_id, _access_filter(request, tenant_id), count=size + 1)
         page = fit_items(_entry(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListAccessLogResponse(
@@ -42,7 +42,7 @@ class AccessLogHandlers:
         )
 
 
-def _question(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:
+def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:
     start, end = read_time(request, "start_time"), read_time(request, "end_time")
     after = read_id_cursor(request, tenant_id)
     operation = pb.AccessOperation.Name(request.operation).removeprefix(_PREFIX).lower()

@@ -38,10 +38,12 @@ class AccessLogStore:
         """Use the database of the service."""
         self._database = database
 
-    async def list_accesses(self, tenant_id: UUID, question: AccessLogFilter, *, count: int) -> list[asyncpg.Record]:
+    async def list_accesses(
+        self, tenant_id: UUID, access_filter: AccessLogFilter, *, count: int
+    ) -> list[asyncpg.Record]:
         """Read up to `count` accesses, newest first."""
         async with self._database.tenant(tenant_id) as tx:
-            return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(question))
+            return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(access_filter))
 
     async def drop_before(self, before: datetime) -> int:
         """Remove the months of all tenants' logs that end before a time; return how many."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIDENCE = 0.9
 # Aliases of an alias that follow it in one call.
-MOST_MOVED = 500
+MAX_MOVED = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

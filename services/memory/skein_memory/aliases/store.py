@@ -10,7 +10,7 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_memory.aliases.model import MOST_MOVED, Alias
+from skein_memory.aliases.model import MAX_MOVED, Alias
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -47,7 +47,7 @@ class AliasStore:
     async def resolve_entity(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: AliasDraft,
         respond: Callable[[Alias, int], Response],
         *,
@@ -59,7 +59,7 @@ class AliasStore:
         `respond` learns how many followed. Raises MemoryNotFound, AliasCycle and AliasesTooMany.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             # Taken before any memory is locked, by everybody who changes aliases.
@@ -77,7 +77,9 @@ class AliasStore:
             after = draft.after(before, last, alias_id, root, at=at, by=by)
             changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
             await writer.insert_revisions(
-                tx, tenant_id, [revision_of(was, at) for was, _ in changes if was is not None]
+                tx,
+                tenant_id,
+                [revision_of(before_change, at) for before_change, _ in changes if before_change is not None],
             )
             with translate_constraint_errors(_GONE):
                 for _, alias in changes:
@@ -87,7 +89,7 @@ class AliasStore:
             if draft.archive:
                 await _archive(tx, tenant_id, alias_id, at=at, by=by)
             response = respond(after, len(followers))
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
@@ -118,11 +120,11 @@ class AliasStore:
         return found[:count]
 
     async def remove_alias(
-        self, tenant_id: UUID, once: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, idempotency_key: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
     ) -> None:
         """Let a memory stand for itself again, once for each request. Raises AliasNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
@@ -136,9 +138,9 @@ class AliasStore:
 
 
 async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
-    wanted = [draft.alias_name, draft.canonical_name]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
-    if not found.keys() >= set(wanted):
+    memory_names = [draft.alias_name, draft.canonical_name]
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+    if not found.keys() >= set(memory_names):
         raise MemoryNotFound
     return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
 
@@ -154,10 +156,10 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
         tenant_id=tenant_id,
         canonical_memory_id=memory_id,
         after=_FIRST,
-        count=MOST_MOVED + 1,
+        count=MAX_MOVED + 1,
     )
-    if len(rows) > MOST_MOVED:
-        raise AliasesTooMany(limit=MOST_MOVED)
+    if len(rows) > MAX_MOVED:
+        raise AliasesTooMany(limit=MAX_MOVED)
     return [Alias(**dict(row)) for row in rows]
 
 
@@ -190,7 +192,7 @@ async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: dat
 
 def revision_of(before: Alias, until: datetime) -> Revision:
     """Return what is kept of it when it changes or goes."""
-    said = {
+    columns = {
         "canonical_memory_id": str(before.canonical_memory_id),
         "confidence": before.confidence,
         "note": before.note,
@@ -199,7 +201,7 @@ def revision_of(before: Alias, until: datetime) -> Revision:
         kind=_KIND,
         item_id=str(before.alias_memory_id),
         revision=before.revision,
-        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        state=json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
         from_time=before.update_time,
         until_time=until,
         changed_by=before.updated_by,

@@ -59,15 +59,15 @@ async def purge_blocks(
     Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
     """
     # Whoever copies blocks into a snapshot holds them: afterwards each copy that is being made is there to be removed.
-    held = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
-    about = [row for row in held if subject_id is None or row["subject_id"] == subject_id]
+    locked = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
+    about = [row for row in locked if subject_id is None or row["subject_id"] == subject_id]
     own: list[str] = [row["block_id"] for row in about]
-    named = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
+    keys = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
     removed = {
         "memory.revisions": await tx.execute(
-            QUERIES["purge_memory_block_revisions"], own_ids=own, subject_id=subject_id or "", **named
+            QUERIES["purge_memory_block_revisions"], own_ids=own, subject_id=subject_id or "", **keys
         ),
-        "memory.snapshot_items": await tx.execute(QUERIES["purge_memory_block_copies"], **named),
+        "memory.snapshot_items": await tx.execute(QUERIES["purge_memory_block_copies"], **keys),
         "memory.requests": await tx.execute(
             QUERIES["clear_block_responses"],
             tenant_id=tenant_id,
@@ -78,9 +78,9 @@ async def purge_blocks(
     }
     if own:
         await tombstones.write_blocks(tx, tenant_id, own, at=at)
-        gone = {"tenant_id": tenant_id, "block_ids": own}
-        removed["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **gone)
-        removed["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **gone)
+        purged_keys = {"tenant_id": tenant_id, "block_ids": own}
+        removed["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **purged_keys)
+        removed["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **purged_keys)
         await writer.insert_events(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
     return BlockPurge(
         block_ids=own,

@@ -71,9 +71,9 @@ class BlockHandlers:
         def make(template: Block | None) -> Block:
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
-            said = _of_template(template, request)
+            message = _of_template(template, request)
             with prefix_field_paths("block"):
-                return Block.create(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
+                return Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=who.principal)
 
         created = await self._store.create_block(
             who.tenant(),
@@ -119,10 +119,10 @@ class BlockHandlers:
 
         def change(block: Block) -> Block:
             block.check_revision(request.block.revision)
-            said = convert.block(block)
-            merge_masked(request.update_mask, request.block, said)
+            message = convert.block(block)
+            merge_masked(request.update_mask, request.block, message)
             with prefix_field_paths("block"):
-                draft = BlockDraft.of(said)
+                draft = BlockDraft.of(message)
             return block.revise(draft, at=at, by=who.principal)
 
         return await self._changed(who, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)
@@ -168,24 +168,24 @@ class BlockHandlers:
 
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
         who, response = caller(context), pb.AttachBlockResponse()
-        once = IdempotencyKey.of(who, request)
+        idempotency_key = IdempotencyKey.of(who, request)
         await self._store.attach_block(
-            who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
+            who.tenant(), idempotency_key, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
 
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
         who, response = caller(context), pb.DetachBlockResponse()
-        once = IdempotencyKey.of(who, request)
+        idempotency_key = IdempotencyKey.of(who, request)
         await self._store.detach_block(
-            who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
+            who.tenant(), idempotency_key, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         agents = await self._store.list_block_agents(
-            tenant_id, request.block_id, after=_place(request, tenant_id), count=size + 1
+            tenant_id, request.block_id, after=_cursor(request, tenant_id), count=size + 1
         )
         page = [
             pb.BlockAgent(agent_id=agent_id, attach_time=to_timestamp(since), attached_by=by)
@@ -226,17 +226,17 @@ class BlockHandlers:
         self, request: pb.ListBlockRevisionsRequest, context: Context
     ) -> pb.ListBlockRevisionsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        place = _place(request, tenant_id)
-        if place and not (place.isdecimal() and len(place) <= _MAX_DIGITS):
+        cursor = _cursor(request, tenant_id)
+        if cursor and not (cursor.isdecimal() and len(cursor) <= _MAX_DIGITS):
             raise PageTokenInvalid
-        before, more = int(place) if place else None, True
-        answer = PageBuilder[pb.BlockRevision]()
-        while more and len(answer.items) < size and not answer.is_full:
-            count = answer.next_batch_size(size - len(answer.items))
+        before, more = int(cursor) if cursor else None, True
+        builder = PageBuilder[pb.BlockRevision]()
+        while more and len(builder.items) < size and not builder.is_full:
+            count = builder.next_batch_size(size - len(builder.items))
             rows = await self._store.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
-            more = answer.add(_revision(*row) for row in rows[:count]) < len(rows)
+            more = builder.add(_revision(*row) for row in rows[:count]) < len(rows)
             before = rows[:count][-1][0].revision if rows else None
-        page = answer.items
+        page = builder.items
         token = write_token([str(page[-1].block.revision)], tenant_id, request) if more else ""
         return pb.ListBlockRevisionsResponse(revisions=page, next_page_token=token)
 
@@ -313,25 +313,25 @@ async def _page(
     read: Callable[[str, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
     """Read a page in portions that fit the answer; return it with the token of the next, empty after the last."""
-    size, after, more = resolve_page_size(request.page_size), _place(request, tenant_id), True
-    answer = PageBuilder[pb.Block]()
-    while more and len(answer.items) < size and not answer.is_full:
-        count = answer.next_batch_size(size - len(answer.items))
+    size, after, more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
+    builder = PageBuilder[pb.Block]()
+    while more and len(builder.items) < size and not builder.is_full:
+        count = builder.next_batch_size(size - len(builder.items))
         blocks = await read(after, count + 1)
-        more = answer.add(convert.block(block) for block in blocks[:count]) < len(blocks)
+        more = builder.add(convert.block(block) for block in blocks[:count]) < len(blocks)
         after = blocks[:count][-1].block_id if blocks else ""
-    token = write_token([answer.items[-1].block_id], tenant_id, request) if more else ""
-    return answer.items, token
+    token = write_token([builder.items[-1].block_id], tenant_id, request) if more else ""
+    return builder.items, token
 
 
-def _place(request: Message, tenant_id: UUID) -> str:
+def _cursor(request: Message, tenant_id: UUID) -> str:
     """Return the last name of the page before; empty for the first page."""
-    place = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
-    if place is None:
+    cursor = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
+    if cursor is None:
         return ""
-    if len(place) != 1 or "\0" in place[0]:
+    if len(cursor) != 1 or "\0" in cursor[0]:
         raise PageTokenInvalid
-    return place[0]
+    return cursor[0]
 
 
 def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
@@ -340,21 +340,21 @@ def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
 
 def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
     """Return the block that a template makes: filled in, and with what the request says of it otherwise."""
-    given, variables = request.block, dict(request.variables)
-    if given.value:
+    fields, variables = request.block, dict(request.variables)
+    if fields.value:
         raise FieldInvalid(violations=[("block.value", "comes from the template")])
     unknown = sorted(variables.keys() - set(block_text.variables_of(template.draft.value)))
     if unknown:
         raise FieldInvalid(violations=[(f"variables.{name}", "is no variable of the template") for name in unknown])
-    said = convert.block(template)
+    message = convert.block(template)
     for field in ("label", "limit", "description", "subject_id"):
-        if value := getattr(given, field):
-            setattr(said, field, value)
-    if given.HasField("metadata"):
-        said.metadata.CopyFrom(given.metadata)
-        said.metadata_json = given.metadata_json
-    said.block_id = given.block_id
-    said.value = block_text.fill_template(template.draft.value, variables)
-    said.read_only = given.read_only or template.draft.read_only
-    said.is_template = False
-    return said
+        if value := getattr(fields, field):
+            setattr(message, field, value)
+    if fields.HasField("metadata"):
+        message.metadata.CopyFrom(fields.metadata)
+        message.metadata_json = fields.metadata_json
+    message.block_id = fields.block_id
+    message.value = block_text.fill_template(template.draft.value, variables)
+    message.read_only = fields.read_only or template.draft.read_only
+    message.is_template = False
+    return message

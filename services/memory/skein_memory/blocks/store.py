@@ -44,7 +44,7 @@ _WRITTEN_ONCE = frozenset({"create_time", "created_by"})
 # Above every revision.
 _NEWEST = (1 << 63) - 1
 # Attachments of purged agents that one call removes.
-_DETACHED_AT_ONCE = 1000
+_DETACHED_BATCH_SIZE = 1000
 
 
 class BlockStore:
@@ -59,7 +59,7 @@ class BlockStore:
     async def create_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         make: Callable[[Block | None], Block],
         respond: Callable[[Block], Response],
         *,
@@ -72,7 +72,7 @@ class BlockStore:
         QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             row = None
@@ -83,7 +83,7 @@ class BlockStore:
             if agent_id:
                 await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
             response = respond(block)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": 1})
         return response
 
@@ -118,7 +118,7 @@ class BlockStore:
     async def change_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         change: Callable[[Block], Block],
         respond: Callable[[Block], Response],
@@ -133,7 +133,7 @@ class BlockStore:
         BlockLabelTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -141,14 +141,14 @@ class BlockStore:
             if after is not before:
                 await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
         return response
 
     async def revert_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         to_revision: int,
         change: Callable[[Block, BlockDraft], Block],
@@ -162,7 +162,7 @@ class BlockStore:
         Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -172,7 +172,7 @@ class BlockStore:
             after = change(before, _former(rows[0]).draft)
             await replace(tx, tenant_id, before, after, at=at, by=by, event="block_updated")
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def list_revisions(
@@ -191,7 +191,7 @@ class BlockStore:
     async def attach_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         agent_id: str,
         response: Message,
@@ -204,7 +204,7 @@ class BlockStore:
         Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
         """
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             block = await _locked(tx, tenant_id, block_id)
             block.check_revision(0)
@@ -213,7 +213,7 @@ class BlockStore:
     async def detach_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         agent_id: str,
         response: Message,
@@ -223,7 +223,7 @@ class BlockStore:
     ) -> None:
         """Take a block from an agent, once for each request, whose answer is `response`. Raises BlockNotAttached."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
                 raise BlockNotAttached
@@ -232,7 +232,7 @@ class BlockStore:
     async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Take some blocks from agents that are being purged, and tell the log; return how many."""
         async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_AT_ONCE)
+            rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_BATCH_SIZE)
             if rows:
                 events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
                 await writer.insert_events(tx, tenant_id, events, at=at, by=by)
@@ -287,7 +287,7 @@ async def replace(
 ) -> None:
     """Store the next revision of a locked block, keep the one before, and tell the log. Raises BlockLabelTaken."""
     await _claim_place(tx, tenant_id, before, after)
-    was = Revision(
+    revision_before = Revision(
         kind="block",
         item_id=before.block_id,
         revision=before.revision,
@@ -297,7 +297,7 @@ async def replace(
         changed_by=by,
         subject_id=before.draft.subject_id or None,
     )
-    await writer.insert_revisions(tx, tenant_id, [was])
+    await writer.insert_revisions(tx, tenant_id, [revision_before])
     columns = {name: value for name, value in _columns(after).items() if name not in _WRITTEN_ONCE}
     await tx.execute(QUERIES["update_block"], tenant_id=tenant_id, **columns)
     changed = [name for name, value in asdict(after.draft).items() if asdict(before.draft)[name] != value]
@@ -309,12 +309,12 @@ async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: B
     place = {"label": after.draft.label, "subject_id": after.draft.subject_id}
     if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
         return
-    named = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
-    await tx.execute(QUERIES["release_labels"], **named)
-    if await tx.row(QUERIES["find_block_with_label"], **named) is not None:
+    keys = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
+    await tx.execute(QUERIES["release_labels"], **keys)
+    if await tx.row(QUERIES["find_block_with_label"], **keys) is not None:
         raise BlockLabelTaken(label=after.draft.label)
     with translate_constraint_errors({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
-        await tx.execute(QUERIES["rename_attachments"], **named)
+        await tx.execute(QUERIES["rename_attachments"], **keys)
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
@@ -346,9 +346,9 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
     """
     place = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
     await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
-    named = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
+    keys = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
     # First: a repeated import changes nothing, also for an agent that is deleted since.
-    if await tx.row(QUERIES["get_attachment"], **named) is not None:
+    if await tx.row(QUERIES["get_attachment"], **keys) is not None:
         return False
     if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
         raise AgentNotActive(agent_id=agent_id)
@@ -360,7 +360,7 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
         label=block.draft.label,
         attach_time=at,
         attached_by=by,
-        **named,
+        **keys,
         subject_id=block.draft.subject_id,
     )
     if not attached:

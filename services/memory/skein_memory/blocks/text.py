@@ -38,8 +38,8 @@ def insert(value: str, text: str, line: int | None) -> str:
     lines = value.split("\n") if value else []
     if line is not None and line > len(lines):
         raise BlockLineMissing(lines=len(lines))
-    place = len(lines) if line is None else line
-    return "\n".join([*lines[:place], text, *lines[place:]])
+    index = len(lines) if line is None else line
+    return "\n".join([*lines[:index], text, *lines[index:]])
 
 
 def variables_of(value: str) -> list[str]:

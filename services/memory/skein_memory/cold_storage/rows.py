@@ -66,8 +66,8 @@ def referenced_memory_ids(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[U
     """Return every memory that some rows name."""
     return {
         UUID(row[column])
-        for table, held in rows.items()
-        for row in held
+        for table, table_rows in rows.items()
+        for row in table_rows
         for column in ARCHIVED_TABLES[table]
         if row[column] is not None
     }
@@ -84,22 +84,22 @@ async def insert_rows(
 
     A row that names one memory of those in `archived` waits for it.
     """
-    known = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
-    subjects = {row["memory_id"]: row.get("subject_id") for row in known["entries"]}
+    archived_rows = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
+    subjects = {row["memory_id"]: row.get("subject_id") for row in archived_rows["entries"]}
     # Files of older versions have neither the subject of a key nor its folded form.
-    known["fact_keys"] = [
+    archived_rows["fact_keys"] = [
         {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold_key(row["key"])}
-        for row in known["fact_keys"]
+        for row in archived_rows["fact_keys"]
     ]
     waited = await tx.rows(QUERIES["read_pending_rows"], tenant_id=tenant_id, memory_ids=sorted(coming))
     arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
-    for row in [*known.pop("waiting"), *arrived]:
-        known[row["row_table"]].append(row["held"])
-    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(known) - coming))
+    for row in [*archived_rows.pop("waiting"), *arrived]:
+        archived_rows[row["row_table"]].append(row["held"])
+    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming))
     links, waiting = 0, list[dict[str, object]]()
-    for table, held in known.items():
+    for table, table_rows in archived_rows.items():
         own = list[dict[str, Any]]()
-        for row in held:
+        for row in table_rows:
             ends = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
             if ends.isdisjoint(coming):
                 continue
@@ -132,14 +132,14 @@ async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequ
 def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
     # No two files are the same one: whoever comes too late removes its own, and nobody else's.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
-    for table, held in rows.items():
-        for row in held:
+    for table, table_rows in rows.items():
+        for row in table_rows:
             yield exact.dumps({"table": table, "row": row})
 
 
 def parse_lines(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in ARCHIVED_TABLES}
     for line in lines[1:]:
-        said = exact.loads(line)
-        rows[said["table"]].append(said["row"])
+        line_values = exact.loads(line)
+        rows[line_values["table"]].append(line_values["row"])
     return rows

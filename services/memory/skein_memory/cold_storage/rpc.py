@@ -35,14 +35,14 @@ class ArchiveHandlers:
         idle_since = read_time(request, "idle_since_time")
         if idle_since is None or idle_since > at:
             raise FieldInvalid(violations=[("idle_since_time", "lies in the future")])
-        going = ArchiveSelection(
+        selection = ArchiveSelection(
             idle_since=idle_since,
             before_id=min_id_at(idle_since),
             after_id=UUID(request.after_memory_id or str(UUID(int=0))),
             session_id=request.session_id or None,
         )
         stored = await self._store.archive(
-            who.tenant(), IdempotencyKey.of(who, request), going, _created, label=request.label, at=at
+            who.tenant(), IdempotencyKey.of(who, request), selection, _created, label=request.label, at=at
         )
         return pb.CreateArchiveResponse.FromString(stored) if isinstance(stored, bytes) else stored
 

@@ -31,8 +31,8 @@ _LINK_ROWS = 100
 _KEY_ROWS = 400
 _RESOLUTION_ROWS = 100
 # A portion ends after so many pairs, or so many statements of a walk.
-_PORTION_PAIRS = 400
-_PORTION_STEPS = 10
+_BATCH_PAIRS = 400
+_BATCH_STEPS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ class ScanPosition:
     `first` and what follows it; where `second` is set, with the pairs of `first` that follow `second`.
     """
 
-    walk: str = _LINKS
+    scan: str = _LINKS
     id: UUID = _LAST
     first: UUID = _FIRST
     second: UUID = _FIRST
@@ -61,29 +61,29 @@ class ScanPosition:
     @property
     def words(self) -> list[str]:
         """Return it as a page token holds it."""
-        return [self.walk, str(self.id), str(self.first), str(self.second)]
+        return [self.scan, str(self.id), str(self.first), str(self.second)]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Self:
         """Read it from a page token. Raises ValueError."""
-        walk, id_, first, second = words
-        place = cls(walk=walk, id=UUID(id_), first=UUID(first), second=UUID(second))
-        if walk not in _WALKS or (walk == _RESOLUTIONS and place.first.int > len(_STATUSES)):
-            raise ValueError(walk)
+        scan, id_, first, second = words
+        place = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
+        if scan not in _WALKS or (scan == _RESOLUTIONS and place.first.int > len(_STATUSES)):
+            raise ValueError(scan)
         return place
 
     @property
     def order(self) -> tuple[int, int, int, int]:
         """Return what positions are compared by."""
-        number = _WALKS.index(self.walk)
-        if self.walk == _KEYS:
+        number = _WALKS.index(self.scan)
+        if self.scan == _KEYS:
             return number, self.id.int, self.first.int, self.second.int
         return number, self.first.int, -self.id.int, 0
 
 
 # Where the walks begin, and where they are over.
 BEGINNING = ScanPosition()
-END = ScanPosition(walk=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
+END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +105,7 @@ class Candidate:
 async def scan_candidates(
     tx: Transaction,
     tenant_id: UUID,
-    question: ConflictFilter,
+    conflict_filter: ConflictFilter,
     start: ScanPosition,
     until: ScanPosition | None,
     *,
@@ -116,12 +116,12 @@ async def scan_candidates(
     `until` is the end that an earlier page found for the same portion; without it, the portion ends after a bounded
     number of rows. The second value is END when the walks are over.
     """
-    walks = _CandidateScan(tx, tenant_id, question, at)
+    walks = _CandidateScan(tx, tenant_id, conflict_filter, at)
     found: list[Candidate] = []
     position = start
     steps = 0
     while position != END:
-        if position.order >= until.order if until else steps >= _PORTION_STEPS or len(found) >= _PORTION_PAIRS:
+        if position.order >= until.order if until else steps >= _BATCH_STEPS or len(found) >= _BATCH_PAIRS:
             break
         candidates, position = await walks.step(position)
         found += candidates
@@ -139,18 +139,18 @@ def sorted_pair(one: UUID, other: UUID) -> Pair:
 class _CandidateScan:
     """One transaction's walks over what may be in conflict."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, question: ConflictFilter, at: datetime) -> None:
+    def __init__(self, tx: Transaction, tenant_id: UUID, conflict_filter: ConflictFilter, at: datetime) -> None:
         """Walk in this transaction, as things are at the time `at`."""
         self._tx = tx
         self._tenant_id = tenant_id
-        self._question = question
+        self._question = conflict_filter
         self._at = at
 
     async def step(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         """Return the pairs of one statement's rows, and where to go on."""
-        if position.walk == _LINKS:
+        if position.scan == _LINKS:
             return await self._links(position)
-        if position.walk == _RESOLUTIONS:
+        if position.scan == _RESOLUTIONS:
             return await self._resolutions(position)
         return await (self._keys(position) if position.second == _FIRST else self._keys_of_one(position))
 
@@ -167,28 +167,28 @@ class _CandidateScan:
                 pair=pair,
                 reason=CONTRADICTS,
                 score=_score(contenders, pair),
-                position=ScanPosition(walk=_LINKS, id=row["link_id"]),
+                position=ScanPosition(scan=_LINKS, id=row["link_id"]),
             )
             for row, (start, end) in zip(rows, ends, strict=True)
             if (start < end or (end, start) not in back)
             and self._may_conflict(contenders, pair := sorted_pair(start, end))
         ]
         if len(rows) < _LINK_ROWS:
-            return found, ScanPosition(walk=_KEYS, id=_FIRST)
-        return found, ScanPosition(walk=_LINKS, id=rows[-1]["link_id"])
+            return found, ScanPosition(scan=_KEYS, id=_FIRST)
+        return found, ScanPosition(scan=_LINKS, id=rows[-1]["link_id"])
 
     async def _keys(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._key_rows(position.id, position.first)
         groups = [(key, [row["memory_id"] for row in group]) for key, group in groupby(rows, key=_fingerprint)]
-        after = ScanPosition(walk=_RESOLUTIONS)
+        after = ScanPosition(scan=_RESOLUTIONS)
         if len(rows) == _KEY_ROWS and len(groups) > 1:
             # The last group may go on behind these rows.
             key, ids = groups.pop()
-            after = ScanPosition(walk=_KEYS, id=key, first=ids[0])
+            after = ScanPosition(scan=_KEYS, id=key, first=ids[0])
         elif len(rows) == _KEY_ROWS:
             # One key fills all rows, so each of its memories is walked by itself.
             key, ids = groups[0]
-            return await self._keys_of_one(ScanPosition(walk=_KEYS, id=key, first=ids[0], second=ids[0]))
+            return await self._keys_of_one(ScanPosition(scan=_KEYS, id=key, first=ids[0], second=ids[0]))
         several = [(key, ids) for key, ids in groups if len(ids) > 1]
         contenders = await self._contenders({id_ for _, ids in several for id_ in ids})
         pairs = (
@@ -204,9 +204,9 @@ class _CandidateScan:
         key, one = position.id, position.first
         rows = await self._key_rows(key, _next(position.second))
         others = [row["memory_id"] for row in rows if row["fingerprint"] == key]
-        after = ScanPosition(walk=_KEYS, id=key, first=_next(one))
+        after = ScanPosition(scan=_KEYS, id=key, first=_next(one))
         if len(others) == _KEY_ROWS:
-            after = ScanPosition(walk=_KEYS, id=key, first=one, second=others[-1])
+            after = ScanPosition(scan=_KEYS, id=key, first=one, second=others[-1])
         contenders = await self._contenders({one, *others})
         pairs = ((key, (one, other)) for other in others if self._differ(contenders, (one, other)))
         return await self._key_candidates(contenders, pairs, after)
@@ -227,7 +227,7 @@ class _CandidateScan:
         """Return the first of some pairs with one key; where there are more, the walk goes on behind them."""
         found: list[Candidate] = []
         for key, pair in pairs:
-            if len(found) == _PORTION_PAIRS:
+            if len(found) == _BATCH_PAIRS:
                 after = found[-1].position
                 break
             found.append(
@@ -235,7 +235,7 @@ class _CandidateScan:
                     pair=pair,
                     reason=SAME_KEY,
                     score=_score(contenders, pair),
-                    position=ScanPosition(walk=_KEYS, id=key, first=pair[0], second=pair[1]),
+                    position=ScanPosition(scan=_KEYS, id=key, first=pair[0], second=pair[1]),
                 )
             )
         # The walk of links has met those that a link joins.
@@ -244,7 +244,7 @@ class _CandidateScan:
 
     async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
-        after = ScanPosition(walk=_RESOLUTIONS, first=UUID(int=number + 1))
+        after = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=number + 1))
         if _STATUSES[number] not in self._question.statuses:
             return [], after
         rows = await self._tx.rows(
@@ -255,7 +255,7 @@ class _CandidateScan:
             count=_RESOLUTION_ROWS,
         )
         if len(rows) == _RESOLUTION_ROWS:
-            after = ScanPosition(walk=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
+            after = ScanPosition(scan=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
         pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
         contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
         linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
@@ -273,7 +273,7 @@ class _CandidateScan:
                     pair=pair,
                     reason=CONTRADICTS if is_linked else SAME_KEY if has_same_key else RESOLUTION,
                     score=_score(contenders, pair),
-                    position=ScanPosition(walk=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
+                    position=ScanPosition(scan=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
                 )
             )
         return found, after

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Portions of candidates that one call for conflicts looks at.
-_PORTIONS = 5
+_MAX_BATCHES = 5
 
 
 class ConflictHandlers:
@@ -35,21 +35,21 @@ class ConflictHandlers:
 
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
         tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
-        words = read_token(request.page_token, tenant_id, request)
-        portion = ConflictCursor() if words is None else ConflictCursor.of(words)
-        if portion is None:
+        token_values = read_token(request.page_token, tenant_id, request)
+        cursor = ConflictCursor() if token_values is None else ConflictCursor.of(token_values)
+        if cursor is None:
             raise PageTokenInvalid
-        question = ConflictFilter(all_types=request.all_types, statuses=statuses_of(request))
-        answer = PageBuilder[pb.Conflict]()
-        for _ in range(_PORTIONS):
-            count = size - len(answer.items)
-            found = await self._store.find_conflicts(tenant_id, question, portion, count=count, at=at)
-            portion = found.cursor_after(answer.add(convert.conflict(one) for one, _ in found.conflicts))
-            if portion is None or len(answer.items) == size or answer.is_full:
+        conflict_filter = ConflictFilter(all_types=request.all_types, statuses=statuses_of(request))
+        builder = PageBuilder[pb.Conflict]()
+        for _ in range(_MAX_BATCHES):
+            count = size - len(builder.items)
+            found = await self._store.find_conflicts(tenant_id, conflict_filter, cursor, count=count, at=at)
+            cursor = found.cursor_after(builder.add(convert.conflict(one) for one, _ in found.conflicts))
+            if cursor is None or len(builder.items) == size or builder.is_full:
                 break
         return pb.ListConflictsResponse(
-            conflicts=answer.items,
-            next_page_token="" if portion is None else write_token(portion.words, tenant_id, request),
+            conflicts=builder.items,
+            next_page_token="" if cursor is None else write_token(cursor.words, tenant_id, request),
         )
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:

@@ -101,19 +101,19 @@ class ConflictStore:
         self._policies = policies
 
     async def find_conflicts(
-        self, tenant_id: UUID, question: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
+        self, tenant_id: UUID, conflict_filter: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
         """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
         async with self._database.tenant(tenant_id) as tx:
             candidates, end = await conflict_pairs.scan_candidates(
-                tx, tenant_id, question, wanted.start, wanted.end, at=at
+                tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
             )
-            said = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+            columns = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
             behind = sorted(
                 (
                     candidate
                     for candidate in candidates
-                    if _status(said.get(candidate.pair)) in question.statuses
+                    if _status(columns.get(candidate.pair)) in conflict_filter.statuses
                     and (wanted.after is None or candidate.rank > wanted.after)
                 ),
                 key=lambda candidate: candidate.rank,
@@ -132,7 +132,7 @@ class ConflictStore:
                         b=memories[one.pair[1]],
                         reason=one.reason,
                         score=one.score,
-                        resolution=said.get(one.pair),
+                        resolution=columns.get(one.pair),
                     ),
                     one.rank,
                 )
@@ -146,7 +146,7 @@ class ConflictStore:
     async def resolve_conflict(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: ResolutionDraft,
         respond: Callable[[Resolution], Response],
         *,
@@ -158,7 +158,7 @@ class ConflictStore:
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
@@ -175,7 +175,7 @@ class ConflictStore:
             await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
             await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -191,8 +191,8 @@ class ConflictStore:
                 if not rows:
                     break
                 ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
-                gone = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-                expired = {row["memory_id"] for row in gone}
+                expired_rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+                expired = {row["memory_id"] for row in expired_rows}
                 found += [
                     Resolution(**dict(row))
                     for row in rows
@@ -281,9 +281,9 @@ async def _apply_resolution(
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
-        said = after.update_time
-        closed = said if draft.valid_from_time is None else max(said, draft.valid_from_time)
-        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=said != at)
+        columns = after.update_time
+        closed = columns if draft.valid_from_time is None else max(columns, draft.valid_from_time)
+        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=columns != at)
     return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
 
 
@@ -307,7 +307,7 @@ async def _end(
 def revision_of(before: Resolution, until: datetime) -> Revision:
     """Return what is kept of it when it changes or goes."""
     canonical = before.canonical_memory_id
-    said = {
+    columns = {
         "status": before.status,
         "canonical_memory_id": None if canonical is None else str(canonical),
         "note": before.note,
@@ -316,7 +316,7 @@ def revision_of(before: Resolution, until: datetime) -> Revision:
         kind=_KIND,
         item_id=pair_key(before.a_memory_id, before.b_memory_id),
         revision=before.revision,
-        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        state=json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
         from_time=before.update_time,
         until_time=until,
         changed_by=before.updated_by,

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 FEWEST_ALIKE = 2
 # Fingerprints that one call looks at; memories of one group that it settles, and memories in all.
-_FINGERPRINTS_AT_ONCE = 2000
-_MOST_OF_A_GROUP = 20
-_MOST_SETTLED = 200
+_FINGERPRINTS_BATCH_SIZE = 2000
+_MAX_GROUP_SIZE = 20
+_MAX_SETTLED = 200
 _LAST = UUID(int=(1 << 128) - 1)
 # What memories that say the same to the same share: a fingerprint, and who sees them.
 DuplicateKey = tuple[UUID, tuple[str | None, ...]]
@@ -44,11 +44,11 @@ async def find_groups(
         after_fingerprint=after,
         after_id=_LAST,
         before_fingerprint=FIRST_WITHOUT_KEY,
-        count=_FINGERPRINTS_AT_ONCE,
+        count=_FINGERPRINTS_BATCH_SIZE,
     )
     walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
     place: UUID | None = None
-    if len(rows) == _FINGERPRINTS_AT_ONCE:
+    if len(rows) == _FINGERPRINTS_BATCH_SIZE:
         # The last group may go on behind what was read; it is settled next time, unless it is all there is.
         if len(walked) > 1:
             walked.pop()
@@ -59,14 +59,14 @@ async def find_groups(
     settled, last = 0, after
     for fingerprint, group in walked:
         for audience, members in _alike(group, contradictions, at):
-            if len(found) == most or settled >= _MOST_SETTLED:
+            if len(found) == most or settled >= _MAX_SETTLED:
                 return found, last, contradictions
-            found.append(((fingerprint, audience), members[:_MOST_OF_A_GROUP]))
+            found.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
             settled += len(found[-1][1])
-            if len(members) > _MOST_OF_A_GROUP and not dry_run:
+            if len(members) > _MAX_GROUP_SIZE and not dry_run:
                 # Those that are left have their turn with the next call.
                 return found, last, contradictions
-            if dry_run and (len(found) == most or settled >= _MOST_SETTLED):
+            if dry_run and (len(found) == most or settled >= _MAX_SETTLED):
                 # Nothing was settled, so the next call would only meet the same ones again.
                 return found, fingerprint, contradictions
         last = fingerprint

@@ -22,8 +22,8 @@ REINFORCE_IMPORTANCE = 0.06
 REINFORCE_SPREAD = 0.35
 DECAY_CONFIDENCE = 0.01
 DECAY_IMPORTANCE = 0.03
-MOST_DECAY_PERIODS = 3
-MOST_TAGS = 100
+MAX_DECAY_PERIODS = 3
+MAX_TAGS = 100
 
 
 def reinforce(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
@@ -51,8 +51,8 @@ class Idleness:
         begins_anew = last_used > self.since
         since, done = (last_used, 0) if begins_anew else (self.since, self.periods)
         length = period(decay_days)
-        due = min(MOST_DECAY_PERIODS - done, max(0, (at - since) // length))
-        if done + due >= MOST_DECAY_PERIODS:
+        due = min(MAX_DECAY_PERIODS - done, max(0, (at - since) // length))
+        if done + due >= MAX_DECAY_PERIODS:
             return due, None
         return due, Idleness(since=since + due * length, periods=done + due)
 
@@ -116,8 +116,8 @@ def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str
     if len(content) > max_content:
         raise ContentTooLong(limit=max_content, length=len(content))
     tags = tuple(dict.fromkeys(tag for memory in memories for tag in memory.draft.tags))
-    if len(tags) > MOST_TAGS:
-        raise MergeTooLarge(kind="tags", limit=MOST_TAGS)
+    if len(tags) > MAX_TAGS:
+        raise MergeTooLarge(kind="tags", limit=MAX_TAGS)
     first = memories[0].draft
     draft = replace(
         first,

@@ -56,11 +56,11 @@ class CurationHandlers:
 
     async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
         who, at = caller(context), now()
-        given = request.HasField
+        has_field = request.HasField
         by_much = Reinforcement(
-            confidence=request.confidence_delta if given("confidence_delta") else curation.REINFORCE_CONFIDENCE,
-            importance=request.importance_delta if given("importance_delta") else curation.REINFORCE_IMPORTANCE,
-            spread=request.spread if given("spread") else curation.REINFORCE_SPREAD,
+            confidence=request.confidence_delta if has_field("confidence_delta") else curation.REINFORCE_CONFIDENCE,
+            importance=request.importance_delta if has_field("importance_delta") else curation.REINFORCE_IMPORTANCE,
+            spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
         )
 
         def respond(done: ReinforceResult) -> scores_pb2.ReinforceResponse:
@@ -90,7 +90,7 @@ class CurationHandlers:
         return scores_pb2.DecayResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
-        who, at, once = caller(context), now(), IdempotencyKey.of(caller(context), request)
+        who, at, idempotency_key = caller(context), now(), IdempotencyKey.of(caller(context), request)
 
         def respond(merged: MergeResult) -> memory_pb2.MergeResponse:
             response = memory_pb2.MergeResponse(
@@ -103,7 +103,7 @@ class CurationHandlers:
 
         stored = await self._store.merge(
             who.tenant(),
-            once,
+            idempotency_key,
             list(request.memory_ids),
             respond,
             max_content=self._max_content,
@@ -116,23 +116,23 @@ class CurationHandlers:
         pending = await self._embeddings.make(documents, remaining=context.time_remaining())
         response.embedding_pending = bool(pending)
         if pending:
-            await self._memories.replace_response(who.tenant(), once, response)
+            await self._memories.replace_response(who.tenant(), idempotency_key, response)
         return response
 
     async def Consolidate(
         self, request: scores_pb2.ConsolidateRequest, context: Context
     ) -> scores_pb2.ConsolidateResponse:
         who, at = caller(context), now()
-        tenant_id, question = who.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
-        words = read_token(request.page_token, tenant_id, question)
-        after = FIRST if words is None else parse_id(words[0]) if len(words) == 1 else None
+        tenant_id, token_request = who.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
+        token = read_token(request.page_token, tenant_id, token_request)
+        after = FIRST if token is None else parse_id(token[0]) if len(token) == 1 else None
         if after is None:
             raise PageTokenInvalid
 
-        def respond(groups: Sequence[DuplicateGroup], place: UUID | None) -> scores_pb2.ConsolidateResponse:
+        def respond(groups: Sequence[DuplicateGroup], cursor: UUID | None) -> scores_pb2.ConsolidateResponse:
             return scores_pb2.ConsolidateResponse(
                 groups=[curation_wire.group(one) for one in groups],
-                next_page_token="" if place is None else write_token([str(place)], tenant_id, question),
+                next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
             )
 
         stored = await self._store.consolidate(

@@ -111,7 +111,7 @@ class CurationStore:
     async def reinforce(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         name: str,
         by_much: Reinforcement,
         respond: Callable[[ReinforceResult], Response],
@@ -124,7 +124,7 @@ class CurationStore:
         What contradicts the memory gains nothing by it. Raises MemoryNotFound.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
@@ -146,13 +146,13 @@ class CurationStore:
                     await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
                 raised.append(after if after.draft != before.draft else before)
             response = respond(ReinforceResult(memories=raised, truncated=more))
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def decay(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         respond: Callable[[DecayResult], Response],
         *,
         limit: int,
@@ -161,12 +161,12 @@ class CurationStore:
     ) -> Response | bytes:
         """Lower the scores of idle memories, as `decay_portion` does; or return the request's first answer."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             days = (await self._policies.of(tx, tenant_id)).decay_days
             response = respond(await _decay(tx, tenant_id, days, limit=limit, at=at, by=by))
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
@@ -178,8 +178,8 @@ class CurationStore:
     async def merge(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
-        wanted: Sequence[str],
+        idempotency_key: IdempotencyKey,
+        memory_names: Sequence[str],
         respond: Callable[[MergeResult], Response],
         *,
         max_content: int,
@@ -192,14 +192,14 @@ class CurationStore:
         MergeTooLarge and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
-            if not found.keys() >= set(wanted):
+            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+            if not found.keys() >= set(memory_names):
                 raise MemoryNotFound
             # Two names may stand for one memory.
-            ids = list(dict.fromkeys(found[name]["memory_id"] for name in wanted))
+            ids = list(dict.fromkeys(found[name]["memory_id"] for name in memory_names))
             locked = await entries.lock_memories(tx, tenant_id, ids)
             if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
                 raise MemoryNotFound
@@ -211,14 +211,14 @@ class CurationStore:
             change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": change})
         return response, documents
 
     async def consolidate(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         respond: Callable[[Sequence[DuplicateGroup], UUID | None], Response],
         *,
         after: UUID,
@@ -235,10 +235,10 @@ class CurationStore:
         Raises QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            found, place, contradictions = await duplicates.find_groups(
+            found, cursor, contradictions = await duplicates.find_groups(
                 tx, tenant_id, after, most, at=at, dry_run=dry_run
             )
             ids = [id_ for _, members in found for id_ in members]
@@ -254,12 +254,12 @@ class CurationStore:
                         groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
             links = 0
             if not dry_run:
-                gone = [memories[id_] for group in groups for id_ in group.archived_ids]
-                await _archive(tx, tenant_id, gone, event="memory_consolidated", at=at, by=by)
+                archived = [memories[id_] for group in groups for id_ in group.archived_ids]
+                await _archive(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
                 pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
                 links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
-            response = respond(groups, place)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            response = respond(groups, cursor)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -299,7 +299,7 @@ async def _decay(
             tenant_id=tenant_id,
             memory_id=memory.memory_id,
             decay_time=None if then is None else then.since,
-            decay_periods=curation.MOST_DECAY_PERIODS if then is None else then.periods,
+            decay_periods=curation.MAX_DECAY_PERIODS if then is None else then.periods,
         )
     return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
 
@@ -350,14 +350,14 @@ async def _move_links(
     if len(ids) > MAX_LINKS:
         raise MergeTooLarge(kind="links", limit=MAX_LINKS)
     removed = await edges.remove(tx, tenant_id, sorted(ids), at=at, by=by)
-    gone = set(others)
+    archived = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}
     for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
         led = replace(
             link,
             link_id=id_,
-            from_memory_id=target if link.from_memory_id in gone else link.from_memory_id,
-            to_memory_id=target if link.to_memory_id in gone else link.to_memory_id,
+            from_memory_id=target if link.from_memory_id in archived else link.from_memory_id,
+            to_memory_id=target if link.to_memory_id in archived else link.to_memory_id,
             create_time=at,
             created_by=by,
             revision=1,

@@ -28,7 +28,7 @@ _LONGEST_CALL = timedelta(minutes=10)
 _LONGEST_SEARCH = timedelta(minutes=1)
 _SECRET_BYTES = 32
 # Accesses that one transaction clears.
-_CLEARED_AT_ONCE = 5000
+_CLEARED_BATCH_SIZE = 5000
 
 
 async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
@@ -85,8 +85,8 @@ class AccessLogErasure:
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
         """Take a person out of the access log; return how many accesses were changed."""
-        cleared, count = 0, _CLEARED_AT_ONCE
-        while count == _CLEARED_AT_ONCE:
+        cleared, count = 0, _CLEARED_BATCH_SIZE
+        while count == _CLEARED_BATCH_SIZE:
             async with self._database.tenant(tenant_id) as tx:
                 count = await tx.execute(
                     QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count

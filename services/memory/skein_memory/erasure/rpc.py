@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PURGE = 100
 # Earlier versions and links that come with one exported memory.
-_MOST_VERSIONS = 100
-_MOST_LINKS = 1000
+_MAX_VERSIONS = 100
+_MAX_LINKS = 1000
 
 
 class PurgeHandlers:
@@ -62,40 +62,42 @@ class PurgeHandlers:
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
-        answer = PageBuilder[pb.ExportedMemory]()
+        builder = PageBuilder[pb.ExportedMemory]()
         for memory in memories:
-            if not answer.add([await self._exported(tenant_id, memory)]):
-                after = UUID(answer.items[-1].memory.memory_id)
+            if not builder.add([await self._exported(tenant_id, memory)]):
+                after = UUID(builder.items[-1].memory.memory_id)
                 break
         return pb.ExportMatchingResponse(
-            memories=answer.items,
+            memories=builder.items,
             next_page_token=_token(_PurgeCursor(after=after), tenant_id, request.selection) if after else "",
         )
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         who, at = caller(context), now()
-        tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._store.find_response(tenant_id, once)
+        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        first = await self._store.find_response(tenant_id, idempotency_key)
         if first is not None:
-            answer = pb.PurgeMemoriesResponse.FromString(first)
+            builder = pb.PurgeMemoriesResponse.FromString(first)
             # The process that gave it may have died before it was through.
-            await self._after_purge(tenant_id, request, answer)
-            return answer
-        wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
+            await self._after_purge(tenant_id, request, builder)
+            return builder
+        options = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
         selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
-        stored = await self._purge_archives(tenant_id, request.selection, request.page_token, selection.filter, wish)
-        selection = replace(selection, subject_id=_subject(request.selection), seen=stored.seen)
+        archived = await self._purge_archives(
+            tenant_id, request.selection, request.page_token, selection.filter, options
+        )
+        selection = replace(selection, subject_id=_subject(request.selection), seen=archived.seen)
 
-        def respond(erased: PurgeResult) -> pb.PurgeMemoriesResponse:
+        def respond(result: PurgeResult) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
-                archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
-                receipt=receipt_of(erased.receipt),
-                not_found=[name for name in erased.not_found if name not in stored.names],
-                next_page_token=_going_on(erased, stored, tenant_id, request.selection),
+                archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
+                receipt=receipt_of(result.receipt),
+                not_found=[name for name in result.not_found if name not in archived.names],
+                next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
 
         done = await self._store.purge(
-            tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
+            tenant_id, idempotency_key, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
         )
         response = pb.PurgeMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
         await self._after_purge(tenant_id, request, response)
@@ -112,32 +114,34 @@ class PurgeHandlers:
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         who, at = caller(context), now()
-        tenant_id, once = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._store.find_response(tenant_id, once)
+        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        first = await self._store.find_response(tenant_id, idempotency_key)
         if first is not None:
             return pb.ForgetMemoriesResponse.FromString(first)
-        wish = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
+        options = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
         selection = _selection(
             request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
         )
-        stored = ArchivePurge(memory_ids=[])
+        archived = ArchivePurge(memory_ids=[])
         if request.hard:
-            stored = await self._purge_archives(
-                tenant_id, request.selection, request.page_token, selection.filter, wish
+            archived = await self._purge_archives(
+                tenant_id, request.selection, request.page_token, selection.filter, options
             )
-            selection = replace(selection, seen=stored.seen)
+            selection = replace(selection, seen=archived.seen)
 
-        def respond(erased: PurgeResult) -> pb.ForgetMemoriesResponse:
+        def respond(result: PurgeResult) -> pb.ForgetMemoriesResponse:
             return pb.ForgetMemoriesResponse(
-                memory_ids=[str(id_) for id_ in erased.memory_ids],
-                archived_memory_ids=[str(id_) for id_ in stored.memory_ids],
-                receipt=receipt_of(erased.receipt),
-                not_found=[name for name in erased.not_found if name not in stored.names],
-                next_page_token=_going_on(erased, stored, tenant_id, request.selection),
+                memory_ids=[str(id_) for id_ in result.memory_ids],
+                archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
+                receipt=receipt_of(result.receipt),
+                not_found=[name for name in result.not_found if name not in archived.names],
+                next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
 
         forget = self._store.purge if request.hard else self._store.delete_selected
-        done = await forget(tenant_id, once, selection, respond, at=at, by=who.principal, dry_run=request.dry_run)
+        done = await forget(
+            tenant_id, idempotency_key, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
+        )
         return pb.ForgetMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
 
     async def PurgeBlock(
@@ -156,30 +160,30 @@ class PurgeHandlers:
         return blocks_pb2.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
 
     async def _purge_archives(
-        self, tenant_id: UUID, asked: pb.MemorySelection, page_token: str, wanted: Filter, wish: PurgeOptions
+        self, tenant_id: UUID, message: pb.MemorySelection, page_token: str, filter_: Filter, options: PurgeOptions
     ) -> ArchivePurge:
         """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
 
         It goes first: a call that is cut off after it is repeated, and finds nothing more there. Each call looks at
         what came there after the one before.
         """
-        place = _places(read_token(page_token, tenant_id, _question(asked)))
-        if asked.memory_ids:
+        cursor = _read_cursor(read_token(page_token, tenant_id, _token_request(message)))
+        if message.memory_ids:
             return await self._archives.purge_by_names(
-                tenant_id, asked.memory_ids, wanted, after=place.cold_after, wish=wish
+                tenant_id, message.memory_ids, filter_, after=cursor.cold_after, options=options
             )
-        if subject_id := _subject(asked):
-            person = replace(wish, of_person=subject_id)
-            return await self._archives.purge_subject(tenant_id, subject_id, after=place.cold_after, wish=person)
-        return await self._archives.purge_matching(tenant_id, wanted, after=place.cold_after, wish=wish)
+        if subject_id := _subject(message):
+            person = replace(options, of_person=subject_id)
+            return await self._archives.purge_subject(tenant_id, subject_id, after=cursor.cold_after, options=person)
+        return await self._archives.purge_matching(tenant_id, filter_, after=cursor.cold_after, options=options)
 
     async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
-        versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MOST_VERSIONS)
-        links = await self._lists.links_of(tenant_id, memory, _MOST_LINKS + 1)
+        versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MAX_VERSIONS)
+        links = await self._lists.links_of(tenant_id, memory, _MAX_LINKS + 1)
         earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
-        made = versions_of(versions, _MOST_VERSIONS, is_all=has_all_versions)
+        made = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
         has_all_versions &= earlier.add(made) == len(made)
-        has_all_links = linked.add(links_convert.link(link) for link in links[:_MOST_LINKS]) == len(links)
+        has_all_links = linked.add(links_convert.link(link) for link in links[:_MAX_LINKS]) == len(links)
         return pb.ExportedMemory(
             memory=wire.memory(memory),
             versions=earlier.items,
@@ -189,17 +193,17 @@ class PurgeHandlers:
 
 
 def _selection(
-    asked: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, alive: bool = False
+    message: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, alive: bool = False
 ) -> Selection:
-    wanted = Filter.from_selection(asked)
-    place = _places(read_token(page_token, tenant_id, _question(asked)))
+    filter_ = Filter.from_selection(message)
+    cursor = _read_cursor(read_token(page_token, tenant_id, _token_request(message)))
     return Selection(
-        names=list(asked.memory_ids),
-        filter=wanted.without_deleted() if alive else wanted,
-        after=place.after,
+        names=list(message.memory_ids),
+        filter=filter_.without_deleted() if alive else filter_,
+        after=cursor.after,
         count=count,
-        blocks_after=place.blocks_after,
-        is_done=place.cold_after is not None and place.after is None and place.blocks_after is None,
+        blocks_after=cursor.blocks_after,
+        is_done=cursor.cold_after is not None and cursor.after is None and cursor.blocks_after is None,
     )
 
 
@@ -212,9 +216,9 @@ class _PurgeCursor:
     cold_after: UUID | None = None
 
 
-def _places(place: Sequence[str] | None) -> _PurgeCursor:
+def _read_cursor(cursor: Sequence[str] | None) -> _PurgeCursor:
     """Read where to go on. Raises PageTokenInvalid."""
-    match place:
+    match cursor:
         case None:
             return _PurgeCursor()
         case [after, blocks_after, cold_after]:
@@ -230,21 +234,23 @@ def _read(text: str) -> UUID | None:
     return id_
 
 
-def _going_on(erased: PurgeResult, stored: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+def _next_page_token(
+    result: PurgeResult, archived: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection
+) -> str:
     """Return where a purge goes on; nowhere when nothing is left in the tables and in cold storage."""
-    if erased.after is None and erased.blocks_after is None and not (stored.more or erased.is_behind):
+    if result.after is None and result.blocks_after is None and not (archived.more or result.is_behind):
         return ""
-    place = _PurgeCursor(after=erased.after, blocks_after=erased.blocks_after, cold_after=stored.seen)
-    return _token(place, tenant_id, selection)
+    cursor = _PurgeCursor(after=result.after, blocks_after=result.blocks_after, cold_after=archived.seen)
+    return _token(cursor, tenant_id, selection)
 
 
-def _token(place: _PurgeCursor, tenant_id: UUID, selection: pb.MemorySelection) -> str:
+def _token(cursor: _PurgeCursor, tenant_id: UUID, selection: pb.MemorySelection) -> str:
     """Bind a place to the selection alone: the next call has another request_id."""
-    said = [place.after or "", place.blocks_after or "", place.cold_after or ""]
-    return write_token([str(part) for part in said], tenant_id, _question(selection))
+    parts = [cursor.after or "", cursor.blocks_after or "", cursor.cold_after or ""]
+    return write_token([str(part) for part in parts], tenant_id, _token_request(selection))
 
 
-def _question(selection: pb.MemorySelection) -> pb.PurgeMemoriesRequest:
+def _token_request(selection: pb.MemorySelection) -> pb.PurgeMemoriesRequest:
     return pb.PurgeMemoriesRequest(selection=selection)
 
 

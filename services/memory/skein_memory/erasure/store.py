@@ -45,8 +45,8 @@ _RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200
 # Expired memories that one transaction erases, and transactions of one call.
-_EXPIRED_AT_ONCE = 200
-_EXPIRED_PORTIONS = 20
+_EXPIRED_BATCH_SIZE = 200
+_EXPIRED_BATCHES = 20
 _NOTHING = finding.MatchingIds(memory_ids=[], after=None)
 
 
@@ -104,22 +104,22 @@ class PurgeStore:
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
         """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
         async with self._database.tenant(tenant_id) as tx:
-            found, _ = await _selected(tx, tenant_id, selection, at=at)
+            found, _ = await _select(tx, tenant_id, selection, at=at)
             return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
 
-    async def find_response(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
+    async def find_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey) -> bytes | None:
         """Return what a request was answered when it came first; None when it is new."""
         first: bytes | None = None
         with suppress(_Undone):
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._idempotency.claim(tx, tenant_id, once)
+                first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 raise _Undone
         return first
 
     async def purge(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         selection: Selection,
         respond: Callable[[PurgeResult], Response],
         *,
@@ -131,20 +131,20 @@ class PurgeStore:
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is not None:
                     return first
-                found, not_found = await _selected(tx, tenant_id, selection, at=at)
-                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                found, not_found = await _select(tx, tenant_id, selection, at=at)
+                memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
                 sessions = (
                     await access_log_erasure.sessions_of(tx, tenant_id, memory_ids)
                     if selection.subject_id
                     else set[str]()
                 )
-                receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
+                receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
                 blocks_after = None
                 if selection.subject_id and found.after is None:
-                    receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                    receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
                 if selection.subject_id:
                     await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
                     await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
@@ -165,7 +165,7 @@ class PurgeStore:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
                 # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
                 kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
-                await self._idempotency.answer(tx, tenant_id, once, respond(kept))
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, respond(kept))
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
@@ -173,7 +173,7 @@ class PurgeStore:
     async def delete_selected(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         selection: Selection,
         respond: Callable[[PurgeResult], Response],
         *,
@@ -183,20 +183,22 @@ class PurgeStore:
     ) -> Response | bytes:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
         async with self._database.tenant(tenant_id) as tx:
-            first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
+            first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            found, not_found = await _selected(tx, tenant_id, selection, at=at)
+            found, not_found = await _select(tx, tenant_id, selection, at=at)
             memory_ids = found.memory_ids
             if not dry_run:
-                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
                 memories = await entries.read_memories(tx, tenant_id, memory_ids)
                 for memory in memories.values():
-                    gone = memory.delete(at=at, by=by)
-                    await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
+                    deleted_memory = memory.delete(at=at, by=by)
+                    await entries.update_memory(
+                        tx, tenant_id, memory, deleted_memory, at=at, event="memory_forget_soft"
+                    )
             response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
             if not dry_run:
-                await self._idempotency.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
                 await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return response
 
@@ -208,7 +210,7 @@ class PurgeStore:
         after_id = UUID(int=0)
         async with self._database.tenant(tenant_id) as tx:
             for _ in range(_SCANS):
-                looked = await tx.rows(
+                scanned = await tx.rows(
                     QUERIES["oldest_memories"],
                     tenant_id=tenant_id,
                     after_id=after_id,
@@ -216,16 +218,16 @@ class PurgeStore:
                     before=before,
                     scan=_SCAN,
                 )
-                going = [row["memory_id"] for row in looked if row["goes"]][:_RETENTION_BATCH]
-                if going or len(looked) < _SCAN:
+                memory_ids = [row["memory_id"] for row in scanned if row["goes"]][:_RETENTION_BATCH]
+                if memory_ids or len(scanned) < _SCAN:
                     break
-                after_id = looked[-1]["memory_id"]
-            if going:
-                locked = await entries.lock_memories(tx, tenant_id, going)
+                after_id = scanned[-1]["memory_id"]
+            if memory_ids:
+                locked = await entries.lock_memories(tx, tenant_id, memory_ids)
                 # Somebody may have changed one while its lock was waited for: it is young again.
-                old = [id_ for id_ in going if id_ in locked and locked[id_].record_time < before]
-                await self._erase(tx, tenant_id, old, at=at, by=by, dry_run=False)
-                return len(old), len(going) == _RETENTION_BATCH
+                old = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
+                await self._purge(tx, tenant_id, old, at=at, by=by, dry_run=False)
+                return len(old), len(memory_ids) == _RETENTION_BATCH
         return 0, False
 
     async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
@@ -233,26 +235,33 @@ class PurgeStore:
 
         They leave an event and no tombstone: an import may bring them again. The next call goes on.
         """
-        erased, count = 0, _EXPIRED_AT_ONCE
-        for _ in range(_EXPIRED_PORTIONS):
-            if count < _EXPIRED_AT_ONCE:
+        erased, count = 0, _EXPIRED_BATCH_SIZE
+        for _ in range(_EXPIRED_BATCHES):
+            if count < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.tenant(tenant_id) as tx:
                 grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
                 rows = await tx.rows(
-                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_AT_ONCE
+                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )
                 locked = await entries.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
                 # An import may have given one more time while its lock was waited for.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
-                await self._erase(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
+                await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
             erased, count = erased + len(over), len(rows)
         return erased
 
     async def purge_block(
-        self, tenant_id: UUID, once: IdempotencyKey, block_id: str, respond: Callable[[PurgeReceipt], Response],
-        *, at: datetime, by: str, dry_run: bool,
-    ) -> Response | bytes:  # fmt: skip
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        block_id: str,
+        respond: Callable[[PurgeReceipt], Response],
+        *,
+        at: datetime,
+        by: str,
+        dry_run: bool,
+    ) -> Response | bytes:
         """Remove a deleted block for good, or find out what would go; or return the first answer.
 
         Raises BlockNotFound and BlockNotDeleted.
@@ -260,13 +269,13 @@ class PurgeStore:
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is not None:
                     return first
-                held = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
-                if held is None:
+                block_row = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
+                if block_row is None:
                     raise BlockNotFound
-                if held["is_active"]:
+                if block_row["is_active"]:
                     raise BlockNotDeleted
                 receipt = PurgeReceipt(
                     receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
@@ -277,12 +286,12 @@ class PurgeStore:
                 response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
-                await self._idempotency.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
 
-    async def _erase_blocks(
+    async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
     ) -> tuple[PurgeReceipt, str | None]:
         """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
@@ -299,7 +308,7 @@ class PurgeStore:
         counts = Counter(receipt.deleted_counts) + Counter(erased.counts)
         return replace(receipt, deleted_counts=counts, block_ids=tuple(erased.block_ids)), after
 
-    async def _erase(
+    async def _purge(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
         cause: str = "",
     ) -> PurgeReceipt:  # fmt: skip
@@ -337,7 +346,7 @@ class PurgeStore:
         )
 
 
-async def _selected(
+async def _select(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[finding.MatchingIds, list[str]]:
     """Find the memories that are meant and, for the first page, those of the names that mean none."""
@@ -359,8 +368,8 @@ async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Select
     """Say whether memories went to cold storage after it was looked through: some of them may be meant."""
     if selection.seen is None:
         return False
-    named = {"tenant_id": tenant_id, "archive_id": selection.seen}
-    return bool(await tx.value(QUERIES["has_newer_archive"], **named))
+    keys = {"tenant_id": tenant_id, "archive_id": selection.seen}
+    return bool(await tx.value(QUERIES["has_newer_archive"], **keys))
 
 
 async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[str]) -> list[str]:
@@ -371,12 +380,12 @@ async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[
     return [name for name in missing if name not in known and (parse_id(name) or name) not in known]
 
 
-async def _locked(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, at: datetime
+async def _lock_matching(
+    tx: Transaction, tenant_id: UUID, filter_: Filter, memory_ids: Sequence[UUID], *, at: datetime
 ) -> list[UUID]:
     """Keep others from changing memories; return those that still pass, as somebody may just have changed one."""
     if not memory_ids:
         return []
     await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
-    still = await finding.matching_ids(tx, tenant_id, wanted.condition(at), memory_ids)
+    still = await finding.matching_ids(tx, tenant_id, filter_.condition(at), memory_ids)
     return [id_ for id_ in memory_ids if id_ in still]

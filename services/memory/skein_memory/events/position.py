@@ -81,9 +81,9 @@ class EventFilter:
     entity_id: str = ""
 
     @classmethod
-    def of(cls, given: pb.ChangeFilter) -> Self:
+    def of(cls, message: pb.ChangeFilter) -> Self:
         """Read a filter; refuse to wait for a type of event that never comes."""
-        names = [canonical_type(name) for name in given.event_types]
+        names = [canonical_type(name) for name in message.event_types]
         known = ", ".join(sorted(EVENT_TYPES))
         wrong = [
             (f"filter.event_types[{index}]", f"must be one of {known}")
@@ -92,7 +92,7 @@ class EventFilter:
         ]
         if wrong:
             raise FieldInvalid(violations=wrong)
-        return cls(event_types=frozenset(names), entity_type=given.entity_type, entity_id=given.entity_id)
+        return cls(event_types=frozenset(names), entity_type=message.entity_type, entity_id=message.entity_id)
 
     @property
     def is_empty(self) -> bool:

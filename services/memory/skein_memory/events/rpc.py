@@ -31,21 +31,18 @@ class EventHandlers:
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
         tenant_id = caller(context).tenant()
-        place, wanted, count = (
-            _place_of(request, tenant_id),
-            EventFilter.of(request.filter),
-            resolve_page_size(request.page_size),
-        )
+        start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
+        event_filter = EventFilter.of(request.filter)
         if request.newest_first:
             end = await self._store.horizon(tenant_id)
-            part = await self._store.list_before(tenant_id, place, wanted, count)
+            batch = await self._store.list_before(tenant_id, start, event_filter, count)
         else:
-            part = await self._store.list_after(tenant_id, place, wanted, count)
-            end = part.position
-        page = fit_items(convert.change(change) for change in part.changes)
-        is_cut = len(page) < len(part.changes)
-        position = page[-1].position if is_cut else str(part.position)
-        more = is_cut or not part.is_all
+            batch = await self._store.list_after(tenant_id, start, event_filter, count)
+            end = batch.position
+        page = fit_items(convert.change(change) for change in batch.changes)
+        is_cut = len(page) < len(batch.changes)
+        position = page[-1].position if is_cut else str(batch.position)
+        more = is_cut or not batch.is_all
         return pb.ListChangesResponse(
             changes=page,
             next_page_token=write_token([position], tenant_id, request) if more else "",
@@ -58,18 +55,18 @@ class EventHandlers:
         position = Position.of(request.position) if request.position else None
         watched = self._stream.watch(caller(context).tenant(), position, EventFilter.of(request.filter))
         async with aclosing(watched):
-            async for change, place in watched:
+            async for change, position in watched:
                 known = None if change is None else convert.change(change)
-                yield pb.WatchChangesResponse(change=known, position=str(place))
+                yield pb.WatchChangesResponse(change=known, position=str(position))
 
 
-def _place_of(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
-    place = read_token(request.page_token, tenant_id, request)
-    if place is None:
+def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
+    position = read_token(request.page_token, tenant_id, request)
+    if position is None:
         if request.position:
             return Position.of(request.position)
         return END if request.newest_first else START
     try:
-        return Position.of(*place)
+        return Position.of(*position)
     except (PositionInvalid, TypeError):
         raise PageTokenInvalid from None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MIN_POLL_SECONDS = 0.05
 # Changes read at once.
-_PORTION = 500
+_BATCH_SIZE = 500
 # A look that takes longer is given up.
 _POLL_TIMEOUT_SECONDS = 10.0
 # So long a full watcher is waited for, once: a burst sends nobody away who reads.
@@ -49,12 +49,12 @@ log = logs.get("memory")
 class Subscriber:
     """What waits for one watcher."""
 
-    def __init__(self, tail: TenantTail, wanted: EventFilter, after: Position, room: int) -> None:
-        """Take what is wanted and lies after a position, up to `room` changes at a time."""
+    def __init__(self, tail: TenantTail, event_filter: EventFilter, after: Position, capacity: int) -> None:
+        """Take what is wanted and lies after a position, up to `capacity` changes at a time."""
         self._tail = tail
-        self._wanted = wanted
+        self._wanted = event_filter
         self._after = after
-        self._room = room
+        self._room = capacity
         self._changes: deque[Change] = deque()
         self._news = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -127,13 +127,15 @@ class TenantTail:
 class EventStream:
     """The watchers of a process."""
 
-    def __init__(self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, room: int) -> None:
+    def __init__(
+        self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, capacity: int
+    ) -> None:
         """Look at the log after each pause, which grows up to the longest while nothing happens."""
         self._store = store
         self._heartbeat = heartbeat_seconds
         self._longest_pause = longest_pause_seconds
-        self._room = room
-        self._portion = max(1, min(_PORTION, room // 2))
+        self._room = capacity
+        self._portion = max(1, min(_BATCH_SIZE, capacity // 2))
         self._tails: dict[UUID, TenantTail] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
@@ -149,25 +151,25 @@ class EventStream:
             await asyncio.gather(*looking, return_exceptions=True)
 
     async def watch(
-        self, tenant_id: UUID, position: Position | None, wanted: EventFilter
+        self, tenant_id: UUID, position: Position | None, event_filter: EventFilter
     ) -> AsyncGenerator[tuple[Change | None, Position]]:
         """Yield changes and, at once and while there are none, None, each with the place to resume from.
 
         `position` None begins now. Raises PositionInvalid and WatchTooSlow.
         """
         at = position or await self._store.horizon(tenant_id)
-        part = await self._store.read_after(tenant_id, at, _PORTION)
+        part = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
         yield None, at
         while True:
             for change in part.changes:
                 at = change.position
-                if wanted.matches(change):
+                if event_filter.matches(change):
                     yield change, at
             at = part.position
-            waiting = self._subscribe(tenant_id, at, wanted) if part.is_all else None
+            waiting = self._subscribe(tenant_id, at, event_filter) if part.is_all else None
             if waiting is not None:
                 break
-            part = await self._store.read_after(tenant_id, at, _PORTION)
+            part = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
         try:
             async with aclosing(self._stream(waiting, at)) as coming:
                 async for news in coming:
@@ -196,7 +198,7 @@ class EventStream:
                 continue
             due = loop.time() + self._heartbeat
 
-    def _subscribe(self, tenant_id: UUID, at: Position, wanted: EventFilter) -> Subscriber | None:
+    def _subscribe(self, tenant_id: UUID, at: Position, event_filter: EventFilter) -> Subscriber | None:
         """Wait at the tail of a tenant, from after a place on; None when the tail is further than that."""
         tail = self._tails.get(tenant_id)
         if tail is None:
@@ -207,7 +209,7 @@ class EventStream:
             task.add_done_callback(self._looking.discard)
         elif tail.position > at:
             return None
-        waiting = Subscriber(tail, wanted, at, self._room)
+        waiting = Subscriber(tail, event_filter, at, self._room)
         tail.waiting.add(waiting)
         return waiting
 

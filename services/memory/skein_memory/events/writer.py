@@ -65,9 +65,9 @@ def event_rows(events: Sequence[Event], *, at: datetime, by: str) -> InsertRows:
     )
 
 
-async def insert_revisions(tx: Transaction, tenant_id: UUID, former: Sequence[Revision]) -> None:
+async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:
     """Keep what things were until this transaction changed them."""
-    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in former])
+    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in revisions])
 
 
 async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:

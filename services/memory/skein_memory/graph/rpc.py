@@ -38,7 +38,7 @@ Item = TypeVar("Item", bound=Message)
 _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
-_MEMORIES_AT_ONCE = 20
+_MEMORIES_BATCH_SIZE = 20
 # A search for paths ends when less is left of the call's time, or after so many seconds.
 _SPARE_SECONDS = 0.5
 _SEARCH_SECONDS = 2.0
@@ -136,15 +136,15 @@ class GraphHandlers:
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
         """Put complete memories into the nearest nodes, as long as they have room."""
-        left, at = _MEMORY_BYTES, now()
-        for start in range(0, len(nodes), _MEMORIES_AT_ONCE):
-            portion = nodes[start : start + _MEMORIES_AT_ONCE]
-            found = await self._memories.get_memories(tenant_id, [node.memory_id for node in portion], at=at)
-            for node in portion:
+        remaining_bytes, at = _MEMORY_BYTES, now()
+        for start in range(0, len(nodes), _MEMORIES_BATCH_SIZE):
+            batch = nodes[start : start + _MEMORIES_BATCH_SIZE]
+            found = await self._memories.get_memories(tenant_id, [node.memory_id for node in batch], at=at)
+            for node in batch:
                 if node.memory_id in found and found[node.memory_id].is_visible(at):
                     memory = wire.memory(found[node.memory_id])
-                    left -= memory.ByteSize()
-                    if left < 0:
+                    remaining_bytes -= memory.ByteSize()
+                    if remaining_bytes < 0:
                         return
                     node.memory.CopyFrom(memory)
 
@@ -167,11 +167,11 @@ def _fitted(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
     return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(among)
 
 
-def _prefix(items: Iterable[Item], room: int) -> list[Item]:
+def _prefix(items: Iterable[Item], max_bytes: int) -> list[Item]:
     found: list[Item] = []
     for item in items:
-        room -= item.ByteSize()
-        if room < 0:
+        max_bytes -= item.ByteSize()
+        if max_bytes < 0:
             break
         found.append(item)
     return found

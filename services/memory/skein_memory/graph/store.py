@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from skein_memory.links.model import LinkFilter
 
 # Links that one answer has at most.
-_MOST_LINKS = 2000
-_MOST_TAGS = 100
+_MAX_LINKS = 2000
+_MAX_TAGS = 100
 # Of each tag of a memory so many others are looked at, and so many of them all are compared with it.
 _SHARING_EACH = 40
-_MOST_COMPARED = 100
+_MAX_COMPARED = 100
 DEFAULT_SUGGESTIONS = 5
 
 
@@ -75,7 +75,7 @@ class GraphStore:
         self,
         tenant_id: UUID,
         starts: Sequence[str],
-        wanted: LinkFilter,
+        link_filter: LinkFilter,
         *,
         hops: int | None,
         most: int,
@@ -90,8 +90,8 @@ class GraphStore:
             policy = await self._policies.of(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
-            walked = await traverse(tx, tenant_id, nodes, wanted, hops=radius, most=max(most, len(nodes)), at=at)
-            links, cut = await _among(tx, tenant_id, list(walked.nodes), wanted)
+            walked = await traverse(tx, tenant_id, nodes, link_filter, hops=radius, most=max(most, len(nodes)), at=at)
+            links, cut = await _among(tx, tenant_id, list(walked.nodes), link_filter)
             found: list[InferredLink] = []
             if infer:
                 tags = await _tags_of(tx, tenant_id, list(walked.nodes))
@@ -104,7 +104,7 @@ class GraphStore:
         self,
         tenant_id: UUID,
         ends: tuple[str, str],
-        wanted: LinkFilter,
+        link_filter: LinkFilter,
         *,
         hops: int | None,
         count: int | None,
@@ -124,7 +124,7 @@ class GraphStore:
             search = PathSearch(
                 start,
                 goal,
-                wanted,
+                link_filter,
                 hops=min(policy.path_max_hops, MAX_PATH_HOPS) if hops is None else hops,
                 count=count or DEFAULT_PATHS,
             )
@@ -156,7 +156,7 @@ class GraphStore:
         self,
         tenant_id: UUID,
         seeds: Sequence[tuple[str, float]],
-        wanted: LinkFilter,
+        link_filter: LinkFilter,
         *,
         hops: int,
         most: int,
@@ -166,7 +166,7 @@ class GraphStore:
         async with self._database.tenant(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
-            walked = await traverse(tx, tenant_id, nodes, wanted, hops=hops, most=max(most, len(nodes)), at=at)
+            walked = await traverse(tx, tenant_id, nodes, link_filter, hops=hops, most=max(most, len(nodes)), at=at)
         strengths: dict[UUID, float] = {}
         for name, strength in seeds:
             memory_id = starts[name].memory_id
@@ -202,32 +202,32 @@ class GraphStore:
         return suggest(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
 
 
-async def _starts(tx: Transaction, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Node]:
+async def _starts(tx: Transaction, tenant_id: UUID, link_filter: Sequence[str], *, at: datetime) -> dict[str, Node]:
     """Return where a walk begins, by name; an archived memory may be one. Raises MemoryNotFound."""
-    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, wanted, at=at)
-    if not rows.keys() >= set(wanted):
+    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, link_filter, at=at)
+    if not rows.keys() >= set(link_filter):
         raise MemoryNotFound
-    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(wanted)}
+    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(link_filter)}
 
 
 async def _among(
-    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], wanted: LinkFilter
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], link_filter: LinkFilter
 ) -> tuple[list[Link], bool]:
     """Read the links among memories, strongest first; and whether there are more than one answer has."""
     rows = await tx.rows(
         QUERIES["list_links_among"],
         tenant_id=tenant_id,
         memory_ids=list(memory_ids),
-        relations=wanted.relations,
-        min_weight=wanted.min_weight,
-        count=_MOST_LINKS + 1,
+        relations=link_filter.relations,
+        min_weight=link_filter.min_weight,
+        count=_MAX_LINKS + 1,
     )
-    links = [Link(**dict(row)) for row in rows[:_MOST_LINKS]]
-    return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MOST_LINKS
+    links = [Link(**dict(row)) for row in rows[:_MAX_LINKS]]
+    return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MAX_LINKS
 
 
 async def _tags_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
-    rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MOST_TAGS)
+    rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MAX_TAGS)
     return {row["memory_id"]: row["tags"] for row in rows}
 
 
@@ -237,7 +237,7 @@ async def _sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequ
         QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_SHARING_EACH
     )
     shared = Counter(row["memory_id"] for row in rows)
-    return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MOST_COMPARED]
+    return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MAX_COMPARED]
 
 
 async def _alike(

@@ -39,22 +39,22 @@ async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at:
         inserted = await tx.insert(QUERIES["insert_links"], tenant_id, rows)
     new = list(links)
     if inserted < len(links):
-        held = await find_link_ids(tx, tenant_id, [link.pair for link in links])
-        new = [link for link in links if held.get(link.pair) == link.link_id]
+        existing_ids = await find_link_ids(tx, tenant_id, [link.pair for link in links])
+        new = [link for link in links if existing_ids.get(link.pair) == link.link_id]
     await writer.insert_events(tx, tenant_id, [link_event("memory_link_created", link) for link in new], at=at, by=by)
     return new
 
 
 async def find_link_ids(
-    tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[UUID, UUID, str]]
+    tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID, str]]
 ) -> dict[tuple[UUID, UUID, str], UUID]:
     """Return the ids of the links that lead from one memory to another by a relation; others are left out."""
     rows = await tx.rows(
         QUERIES["find_pairs"],
         tenant_id=tenant_id,
-        from_ids=[pair[0] for pair in wanted],
-        to_ids=[pair[1] for pair in wanted],
-        relations=[pair[2] for pair in wanted],
+        from_ids=[pair[0] for pair in pairs],
+        to_ids=[pair[1] for pair in pairs],
+        relations=[pair[2] for pair in pairs],
     )
     return {(row["from_memory_id"], row["to_memory_id"], row["relation"]): row["link_id"] for row in rows}
 

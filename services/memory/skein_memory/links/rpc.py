@@ -101,10 +101,10 @@ class LinkHandlers:
 
         def change(link: Link) -> Link:
             link.check_revision(request.link.revision)
-            said = convert.link(link)
-            merge_masked(request.update_mask, request.link, said)
+            message = convert.link(link)
+            merge_masked(request.update_mask, request.link, message)
             with prefix_field_paths("link"):
-                return link.revise(LinkDraft.of(said), at=at, by=who.principal)
+                return link.revise(LinkDraft.of(message), at=at, by=who.principal)
 
         def respond(link: Link) -> pb.UpdateLinkResponse:
             return pb.UpdateLinkResponse(link=convert.link(link))
@@ -130,7 +130,7 @@ class LinkHandlers:
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
-        wanted = LinkFilter(
+        link_filter = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,
             incoming=request.direction != pb.LINK_DIRECTION_OUTGOING,
             relations=relations or None,
@@ -139,7 +139,7 @@ class LinkHandlers:
         links = await self._store.list_links(
             tenant_id,
             request.memory_id,
-            wanted,
+            link_filter,
             before=read_id_cursor(request, tenant_id),
             count=size + 1,
             at=now(),

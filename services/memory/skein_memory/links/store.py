@@ -44,7 +44,7 @@ class LinkStore:
     async def create_links(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         drafts: Sequence[LinkDraft],
         respond: Callable[[Sequence[Link]], Response],
         *,
@@ -57,12 +57,12 @@ class LinkStore:
         with the "index" of the link when there are several; and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, drafts, at=at)
             links: list[Link] = []
-            taken: dict[tuple[UUID, UUID, str], int | None] = {}
+            seen_pairs: dict[tuple[UUID, UUID, str], int | None] = {}
             # The later in a batch is the newer.
             for index, (draft, link_id) in enumerate(zip(drafts, new_ids(at, len(drafts)), strict=True)):
                 place = index if len(drafts) > 1 else None
@@ -70,23 +70,23 @@ class LinkStore:
                     raise MemoryNotFound(index=place)
                 start, end = ends[draft.from_name], ends[draft.to_name]
                 link = draft.between(start, end, at=at, by=by, link_id=link_id, index=place)
-                if link.pair in taken:
+                if link.pair in seen_pairs:
                     raise DuplicateInBatch(index=place)
-                taken[link.pair] = place
+                seen_pairs[link.pair] = place
                 links.append(link)
             new = await edges.insert(tx, tenant_id, links, at=at, by=by)
             if len(new) < len(links):
-                held = next(link for link in links if link not in new)
-                raise LinkExists(index=taken[held.pair])
+                existing = next(link for link in links if link not in new)
+                raise LinkExists(index=seen_pairs[existing.pair])
             response = respond(links)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": len(links)})
         return response
 
     async def upsert_link(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: LinkDraft,
         respond: Callable[[Link, bool], Response],
         *,
@@ -100,7 +100,7 @@ class LinkStore:
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, [draft], at=at)
@@ -120,14 +120,14 @@ class LinkStore:
             if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
                 await edges.replace(tx, tenant_id, before, after)
             response = respond(link if before is None else after, before is None)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
         return response
 
     async def change_link(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         link_id: UUID,
         change: Change,
         respond: Callable[[Link], Response],
@@ -139,7 +139,7 @@ class LinkStore:
         Raises LinkNotFound and LinkExists.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await edges.lock_link(tx, tenant_id, link_id)
@@ -148,13 +148,13 @@ class LinkStore:
             if after is not before:
                 await edges.replace(tx, tenant_id, before, after)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def delete_link(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         link_id: UUID,
         response: Message,
         *,
@@ -164,7 +164,7 @@ class LinkStore:
     ) -> None:
         """Remove a link, once for each request, whose answer is `response`. Raises LinkNotFound and RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             removed = await edges.remove(tx, tenant_id, [link_id], at=at, by=by)
             if not removed:
@@ -237,9 +237,13 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
     wanted = [link.pair]
     if either_direction:
         wanted.append((link.to_memory_id, link.from_memory_id, link.relation))
-    held = await edges.find_link_ids(tx, tenant_id, wanted)
+    existing = await edges.find_link_ids(tx, tenant_id, wanted)
     for pair in wanted:
-        row = await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=held[pair]) if pair in held else None
+        row = (
+            await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=existing[pair])
+            if pair in existing
+            else None
+        )
         # It may have got another relation while its change was waited for.
         if row is not None and row["relation"] == link.relation:
             return Link(**dict(row))

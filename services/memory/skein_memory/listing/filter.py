@@ -189,39 +189,39 @@ class Filter:
             yield from filters.conjuncts(part)
 
 
-def parse_filter(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
+def parse_filter(message: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
     """Read a filter as conditions that must all hold, those of its own fields and the one in words.
 
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
     with prefix_field_paths(path):
-        start_time, end_time = (read_time(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
-        valid_at = read_time(asked, "valid_at_time", before_1970=True)
-        where = filters.parse(asked.where)
+        start_time, end_time = (read_time(message, name, may_be_infinite=True) for name in ("start_time", "end_time"))
+        valid_at = read_time(message, "valid_at_time", before_1970=True)
+        where = filters.parse(message.where)
     names = ("agent_id", "subject_id", "session_id", "source", "key")
-    found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(asked, name))]
-    scopes = [SCOPES[scope] for scope in asked.scopes if scope in SCOPES]
-    for name, values in (("type", list(asked.types)), ("scope", scopes)):
+    found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(message, name))]
+    scopes = [SCOPES[scope] for scope in message.scopes if scope in SCOPES]
+    for name, values in (("type", list(message.types)), ("scope", scopes)):
         if len(values) == 1:
             found.append(Compare((name,), "=", values[0]))
         elif values:
             found.append(In((name,), tuple(values)))
-    if asked.tags_any:
-        found.append(Tags("any", tuple(dict.fromkeys(asked.tags_any))))
-    if asked.tags_all:
-        found.append(Tags("all", tuple(dict.fromkeys(asked.tags_all))))
+    if message.tags_any:
+        found.append(Tags("any", tuple(dict.fromkeys(message.tags_any))))
+    if message.tags_all:
+        found.append(Tags("all", tuple(dict.fromkeys(message.tags_all))))
     if start_time is not None:
         found.append(Compare(("create_time",), ">=", start_time))
     if end_time is not None:
         found.append(Compare(("create_time",), "<", end_time))
-    if asked.min_importance:
-        found.append(Compare(("importance",), ">=", asked.min_importance))
-    if asked.HasField("max_importance"):
-        found.append(Compare(("importance",), "<=", asked.max_importance))
+    if message.min_importance:
+        found.append(Compare(("importance",), ">=", message.min_importance))
+    if message.HasField("max_importance"):
+        found.append(Compare(("importance",), "<=", message.max_importance))
     if valid_at is not None:
         found.append(valid_at_time(valid_at))
-    if asked.HasField("visible_to"):
-        context = asked.visible_to
+    if message.HasField("visible_to"):
+        context = message.visible_to
         found.append(visible_to(context.agent_id, context.subject_id, context.session_id))
     if where is not None:
         found.append(where)

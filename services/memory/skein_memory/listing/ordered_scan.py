@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Memories that one call looks at, whether they pass or not, and those of one statement.
 MAX_ROWS_SCANNED = 5000
-_MOST_AT_ONCE = 1000
+_MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _QUERIES = {
     "update_time": "scan_by_update_time",
@@ -58,38 +58,38 @@ class OrderedIds:
 async def find_ordered(
     tx: Transaction,
     tenant_id: UUID,
-    wanted: Filter,
+    filter_: Filter,
     order: Order,
     *,
     after: PageCursor | None,
     count: int,
     at: datetime,
 ) -> OrderedIds:
-    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most."""
-    asked = wanted.condition(at)
+    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most."""
+    asked = filter_.condition(at)
     condition, scanned = compile_to_sql(asked, ENTRIES), scan_cost.scan_cost_sql(asked, ENTRIES)
     scans = tx.database.scans.begin(tenant_id) if scanned else None
     passing: list[PageCursor] = []
-    looks, portion, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
-    while looks > 0 and not (scans is not None and scans.is_spent):
-        portion = min(portion, looks, _MOST_AT_ONCE)
+    remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
+    while remaining_rows > 0 and not (scans is not None and scans.is_spent):
+        batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
         is_unread = _is_unread(order, last)
         query, values = scan_query(order, last)
         if scans is not None:
             query = scan_cost.with_scan_budget(query, scanned)
             values["scan_bytes"] = max(1, scans.remaining)
         statement = tx.rows(
-            with_condition(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
+            with_condition(query, condition.text), tenant_id=tenant_id, count=batch_size, **values, **condition.values
         )
-        looked = await (statement if scans is None else scans.charged(statement))
-        for row in looked:
+        judged = await (statement if scans is None else scans.charged(statement))
+        for row in judged:
             if row["passes"] is None or (row["passes"] and len(passing) == count):
                 return OrderedIds(places=passing, after=last)
             last = PageCursor(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
                 passing.append(last)
-        is_over = len(looked) < portion
-        looks, portion = looks - max(1, len(looked)), portion * _GROWTH
+        is_over = len(judged) < batch_size
+        remaining_rows, batch_size = remaining_rows - max(1, len(judged)), batch_size * _GROWTH
         if is_over:
             rest = _rest(order, is_unread=is_unread)
             if rest is None:

@@ -46,30 +46,30 @@ class ListingHandlers:
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
-        wanted, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        filter_, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
-        answer = PageBuilder[pb.Memory]()
+        builder = PageBuilder[pb.Memory]()
         listed = await self._store.list_memories(
-            tenant_id, wanted, order, after=after, count=size, portion=answer.next_batch_size(size), at=at
+            tenant_id, filter_, order, after=after, count=size, batch_size=builder.next_batch_size(size), at=at
         )
         memories, rest = listed.memories, listed.rest
         is_shown = True
         while is_shown and memories:
             shown = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = answer.add(wire.memory(memory) for memory in shown) == len(shown)
+            is_shown = builder.add(wire.memory(memory) for memory in shown) == len(shown)
             if not is_shown:
                 break
-            portion = answer.next_batch_size(len(rest)) if rest else 0
-            memories = await self._store.read_memories(tenant_id, rest[:portion], wanted.as_of_time, at=at)
-            rest = rest[portion:]
-        place = listed.after if is_shown else listed.places[answer.items[-1].memory_id]
+            batch_size = builder.next_batch_size(len(rest)) if rest else 0
+            memories = await self._store.read_memories(tenant_id, rest[:batch_size], filter_.as_of_time, at=at)
+            rest = rest[batch_size:]
+        cursor = listed.after if is_shown else listed.places[builder.items[-1].memory_id]
         total_size: int | None = None
         if request.show_total_size:
-            is_whole = after is None and place is None
-            total_size = len(answer.items) if is_whole else await self._store.count_memories(tenant_id, wanted, at=at)
+            is_whole = after is None and cursor is None
+            total_size = len(builder.items) if is_whole else await self._store.count_memories(tenant_id, filter_, at=at)
         return pb.ListMemoriesResponse(
-            memories=answer.items,
-            next_page_token=write_token(place.token, tenant_id, request) if place else "",
+            memories=builder.items,
+            next_page_token=write_token(cursor.token, tenant_id, request) if cursor else "",
             total_size=total_size,
         )
 
@@ -77,19 +77,19 @@ class ListingHandlers:
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        place = read_token(request.page_token, tenant_id, request)
-        if place is not None and not (len(place) == 1 and place[0].isdecimal()):
+        cursor = read_token(request.page_token, tenant_id, request)
+        if cursor is not None and not (len(cursor) == 1 and cursor[0].isdecimal()):
             raise PageTokenInvalid
-        before = None if place is None else int(place[0])
+        before = None if cursor is None else int(cursor[0])
         versions, is_all = await self._store.list_versions(
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
-        answer = PageBuilder[pb.MemoryVersion]()
+        builder = PageBuilder[pb.MemoryVersion]()
         made = versions_of(versions, size, is_all=is_all)
-        taken = answer.add(made)
+        taken = builder.add(made)
         more = not is_all or taken < len(made)
         token = write_token([str(versions[taken - 1].memory.revision)], tenant_id, request) if more and taken else ""
-        return pb.ListMemoryVersionsResponse(versions=answer.items, next_page_token=token)
+        return pb.ListMemoryVersionsResponse(versions=builder.items, next_page_token=token)
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:

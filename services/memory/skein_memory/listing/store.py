@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 # Memories that one statement looks at.
-_MOST_AT_ONCE = 1000
+_MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -78,44 +78,44 @@ class MemoryListStore:
         self._policies = policies
 
     async def list_memories(
-        self, tenant_id: UUID, wanted: Filter, order: Order, *, after: PageCursor | None, count: int, portion: int,
+        self, tenant_id: UUID, filter_: Filter, order: Order, *, after: PageCursor | None, count: int, batch_size: int,
         at: datetime,
     ) -> MemoryPage:  # fmt: skip
-        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `portion`."""
+        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `batch_size`."""
         async with self._database.tenant(tenant_id, reads=True) as tx:
             if order.is_of_ids:
                 last = after.memory_id if after else None
                 found = await find(
-                    tx, tenant_id, wanted, after=last, count=count, at=at, is_descending=order.is_descending
+                    tx, tenant_id, filter_, after=last, count=count, at=at, is_descending=order.is_descending
                 )
                 places = [PageCursor(memory_id=id_) for id_ in found.memory_ids]
                 ordered = OrderedIds(places=places, after=PageCursor(memory_id=found.after) if found.after else None)
             else:
-                ordered = await find_ordered(tx, tenant_id, wanted, order, after=after, count=count, at=at)
+                ordered = await find_ordered(tx, tenant_id, filter_, order, after=after, count=count, at=at)
             memory_ids = [place.memory_id for place in ordered.places]
-            first = await self._shown(tx, tenant_id, memory_ids[:portion], wanted.as_of_time, at=at)
+            first = await self._shown(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
         return MemoryPage(
             memories=first,
-            rest=memory_ids[portion:],
+            rest=memory_ids[batch_size:],
             places={str(place.memory_id): place for place in ordered.places},
             after=ordered.after,
         )
 
-    async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
-        """Count the memories that pass; None when that takes a look at more than LOOKS of them."""
-        spans = list(wanted.id_ranges(None, at))
+    async def count_memories(self, tenant_id: UUID, filter_: Filter, *, at: datetime) -> int | None:
+        """Count the memories that pass; None when that takes a look at more than MAX_ROWS_SCANNED of them."""
+        spans = list(filter_.id_ranges(None, at))
         if not spans:
             return 0
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            if wanted.access_path.kind in {"ids", "external_ids"}:
-                found = await find(tx, tenant_id, wanted, after=None, count=MAX_ROWS_SCANNED, at=at)
+            if filter_.access_path.kind in {"ids", "external_ids"}:
+                found = await find(tx, tenant_id, filter_, after=None, count=MAX_ROWS_SCANNED, at=at)
                 return len(found.memory_ids)
             # The newest may well not be all, so there is no use in looking at them first.
-            walk = _FilteredScan(tx, tenant_id, wanted, at)
-            looked = await walk.read_range(wanted.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
-        if len(looked) > MAX_ROWS_SCANNED or any(passes is None for _, passes in looked):
+            scan = _FilteredScan(tx, tenant_id, filter_, at)
+            judged = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+        if len(judged) > MAX_ROWS_SCANNED or any(passes is None for _, passes in judged):
             return None
-        return sum(passes is True for _, passes in looked)
+        return sum(passes is True for _, passes in judged)
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
@@ -197,49 +197,49 @@ async def _versions(
 
 
 async def find(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime,
+    tx: Transaction, tenant_id: UUID, filter_: Filter, *, after: UUID | None, count: int, at: datetime,
     is_descending: bool = True,
 ) -> MatchingIds:  # fmt: skip
-    """Find up to `count` memories that pass after the one at `after`; look at LOOKS of them at most.
+    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most.
 
     The newest come first; the oldest unless `is_descending`.
     """
-    walk = _FilteredScan(tx, tenant_id, wanted, at, is_descending=is_descending)
-    lead = wanted.access_path
+    scan = _FilteredScan(tx, tenant_id, filter_, at, is_descending=is_descending)
+    lead = filter_.access_path
     if lead.kind in {"ids", "external_ids"}:
-        return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
+        return await _among(scan, await _named(tx, tenant_id, lead), after=after, count=count)
     passing: list[UUID] = []
-    looks, portion, last = MAX_ROWS_SCANNED, count + 1, after
-    for since, until in wanted.id_ranges(after, at) if is_descending else wanted.id_ranges_ascending(after, at):
+    remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after
+    for since, until in filter_.id_ranges(after, at) if is_descending else filter_.id_ranges_ascending(after, at):
         from_id, before_id = since, until
         while True:
-            portion = min(portion, looks, _MOST_AT_ONCE)
-            looked = await walk.read_range(lead, from_id, before_id, portion)
-            for memory_id, passes in looked:
+            batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
+            judged = await scan.read_range(lead, from_id, before_id, batch_size)
+            for memory_id, passes in judged:
                 if passes is None or (passes and len(passing) == count):
                     return MatchingIds(memory_ids=passing, after=last)
                 if passes:
                     passing.append(memory_id)
                 last = memory_id
-            looks -= max(1, len(looked))
-            if looks <= 0 or walk.scans.is_spent:
+            remaining_rows -= max(1, len(judged))
+            if remaining_rows <= 0 or scan.scans.is_spent:
                 return MatchingIds(memory_ids=passing, after=last)
-            if len(looked) < portion:
+            if len(judged) < batch_size:
                 break
             if is_descending:
-                before_id = looked[-1][0]
+                before_id = judged[-1][0]
             else:
-                from_id = UUID(int=looked[-1][0].int + 1)
-            portion *= _GROWTH
+                from_id = UUID(int=judged[-1][0].int + 1)
+            batch_size *= _GROWTH
     return MatchingIds(memory_ids=passing, after=None)
 
 
 async def filter_ids(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
+    tx: Transaction, tenant_id: UUID, filter_: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
     at: datetime,
 ) -> MatchingIds:  # fmt: skip
     """Find those of some memories that pass, newest first, after the one at `after`."""
-    return await _among(_FilteredScan(tx, tenant_id, wanted, at), memory_ids, after=after, count=count)
+    return await _among(_FilteredScan(tx, tenant_id, filter_, at), memory_ids, after=after, count=count)
 
 
 async def read(
@@ -261,12 +261,12 @@ class _FilteredScan:
     """Looks at memories in turn and holds them against a filter."""
 
     def __init__(
-        self, tx: Transaction, tenant_id: UUID, wanted: Filter, at: datetime, *, is_descending: bool = True
+        self, tx: Transaction, tenant_id: UUID, filter_: Filter, at: datetime, *, is_descending: bool = True
     ) -> None:
         self._tx = tx
         self._tenant_id = tenant_id
-        self._as_of_time = wanted.as_of_time
-        self._condition = wanted.condition(at)
+        self._as_of_time = filter_.as_of_time
+        self._condition = filter_.condition(at)
         self.scans = scan_budget(tx, tenant_id, self._condition)
         self.is_descending = is_descending
 
@@ -288,8 +288,8 @@ class _FilteredScan:
         if lead.kind == "column":
             query = _by_column(lead.column)
             values |= {"values": list(lead.values)}
-        looked = await self._judged(self._turned(query), ENTRIES, **values)
-        return looked if self._as_of_time is None else await self._then(looked)
+        judged = await self._judged(self._turned(query), ENTRIES, **values)
+        return judged if self._as_of_time is None else await self._then(judged)
 
     def _turned(self, query: Query) -> Query:
         return query if self.is_descending else _upwards(query)
@@ -300,8 +300,8 @@ class _FilteredScan:
             return []
         query = self._turned(QUERIES["scan_ids"])
         passes = dict(await self._judged(query, ENTRIES, memory_ids=list(memory_ids)))
-        looked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
-        return looked if self._as_of_time is None else await self._then(looked)
+        judged = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
+        return judged if self._as_of_time is None else await self._then(judged)
 
     async def _judged(self, query: Query, source: FilterTable, **values: object) -> list[tuple[UUID, bool | None]]:
         """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
@@ -348,13 +348,13 @@ async def matching_ids(
     return {row["memory_id"] for row in rows}
 
 
-async def _among(walk: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> MatchingIds:
-    down = walk.is_descending
-    left = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
-    wanted = sorted(left, reverse=down)
+async def _among(scan: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> MatchingIds:
+    down = scan.is_descending
+    remaining_ids = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
+    filter_ = sorted(remaining_ids, reverse=down)
     found: list[UUID] = []
     last = after
-    for memory_id, passes in await walk.passing(wanted):
+    for memory_id, passes in await scan.passing(filter_):
         if passes is None or (passes and len(found) == count):
             return MatchingIds(memory_ids=found, after=last)
         if passes:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_MONTHS_AHEAD = 3
 # Memories that a call looks at for decay, and those that one transaction does.
 DEFAULT_DECAYED = 500
-DECAYED_AT_ONCE = 100
+DECAYED_BATCH_SIZE = 100
 # Memories that a call brings up to date.
 DEFAULT_REINDEXED = 500
 
@@ -66,11 +66,11 @@ class MaintenanceHandlers:
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
-        who, left, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
-        while left > 0 and more:
-            portion = min(left, DECAYED_AT_ONCE)
-            done = await self._curation.decay_batch(who.tenant(), limit=portion, at=now(), by=who.principal)
-            decayed, more, left = decayed + done.decayed, done.more, left - portion
+        who, remaining, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
+        while remaining > 0 and more:
+            batch_size = min(remaining, DECAYED_BATCH_SIZE)
+            done = await self._curation.decay_batch(who.tenant(), limit=batch_size, at=now(), by=who.principal)
+            decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:

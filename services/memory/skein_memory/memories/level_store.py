@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 # Memories that one transaction passes down from one level.
-PORTION = 100
+BATCH_SIZE = 100
 # Transactions of one call of the upkeep.
-_PORTIONS = 5
+_MAX_BATCHES = 5
 
 
 class LevelStore:
@@ -34,12 +34,12 @@ class LevelStore:
     async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""
         moved = 0
-        for _ in range(_PORTIONS):
+        for _ in range(_MAX_BATCHES):
             async with self._database.tenant(tenant_id) as tx:
                 policy = await self._policies.of(tx, tenant_id)
                 found = await enforce_capacities(tx, tenant_id, policy, levels.LEVELS, at=at, by=by)
             moved += found
-            if found < PORTION:
+            if found < BATCH_SIZE:
                 break
         return moved
 
@@ -62,7 +62,7 @@ async def enforce_capacities(
             level=level,
             capacity=levels.capacity(policy, level),
             at=at,
-            count=PORTION,
+            count=BATCH_SIZE,
         )
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
@@ -76,7 +76,7 @@ async def enforce_capacities(
 
 
 async def evict_least_important(
-    tx: Transaction, tenant_id: UUID, newcomers: Sequence[Memory], limit: int, *, at: datetime, by: str
+    tx: Transaction, tenant_id: UUID, new_memories: Sequence[Memory], limit: int, *, at: datetime, by: str
 ) -> int:
     """Forget as many memories as came too many, none of which matters more than any newcomer; return how many.
 
@@ -85,21 +85,21 @@ async def evict_least_important(
     """
     row = await tx.row(QUERIES["count_memories"], tenant_id=tenant_id)
     used = 0 if row is None else row["used"]
-    needed = min(max(1, used - limit), len(newcomers))
-    new = {memory.memory_id for memory in newcomers}
+    needed = min(max(1, used - limit), len(new_memories))
+    new = {memory.memory_id for memory in new_memories}
     rows = await tx.rows(
         QUERIES["list_least_important"],
         tenant_id=tenant_id,
-        importance=min(memory.draft.importance for memory in newcomers),
+        importance=min(memory.draft.importance for memory in new_memories),
         # Some may be locked by others, and some are the newcomers themselves.
         count=2 * needed + len(new),
     )
     candidates = [row["memory_id"] for row in rows if row["memory_id"] not in new]
     free = {memory.memory_id: memory for memory in await _locked(tx, tenant_id, candidates)}
-    victims = [free[memory_id] for memory_id in candidates if memory_id in free][:needed]
-    if len(victims) < needed:
+    evicted = [free[memory_id] for memory_id in candidates if memory_id in free][:needed]
+    if len(evicted) < needed:
         return 0
-    for memory in victims:
+    for memory in evicted:
         await entries.update_memory(
             tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
         )

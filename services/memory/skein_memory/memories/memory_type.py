@@ -27,7 +27,7 @@ SECRET_LENGTH = "secret_length"  # noqa: S105 - the name of a field.
 MASK = "••••"
 # What systems that keep secrets in the open call them.
 _BELONGS_SEALED = frozenset({"secret", "secret_value", "value", "password", "token"})
-_MOST_VIOLATIONS = 20
+_MAX_VIOLATIONS = 20
 # Stands for every text of the data, at every depth.
 ALL_TEXTS = "*"
 
@@ -150,8 +150,8 @@ _VALIDATORS = {name: Draft202012Validator(type_.schema) for name, type_ in BUILT
 _SAME = frozenset({"title", "content", "source"})
 
 
-def validate_data(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -> None:
-    """Refuse data (JSON text) that its type does not have; `said` are texts of the memory itself, by field.
+def validate_data(type_name: str, data: str | None, *, draft_fields: Mapping[str, str | None]) -> None:
+    """Refuse data (JSON text) that its type does not have; `draft_fields` are texts of the memory itself, by field.
 
     A memory that is told in words alone needs no data. What a type requires may be said by the memory's own field of
     that name. Raises MemoryDataInvalid, which names fields and never what they hold.
@@ -160,8 +160,8 @@ def validate_data(type_name: str, data: str | None, *, said: Mapping[str, str | 
     if validator is None or data is None:
         return
     values = exact.loads(data)
-    given = {name for name in _SAME if said.get(name)}
-    violations = list(islice(_violations(validator, BUILT_IN[type_name], values, given), _MOST_VIOLATIONS))
+    present_fields = {name for name in _SAME if draft_fields.get(name)}
+    violations = list(islice(_violations(validator, BUILT_IN[type_name], values, present_fields), _MAX_VIOLATIONS))
     if violations:
         raise MemoryDataInvalid(violations=violations, type=type_name)
 
@@ -233,12 +233,12 @@ def length_class(secret: str) -> str:
 
 
 def _violations(
-    validator: Draft202012Validator, type_: MemoryType, values: Mapping[str, Any], given: set[str]
+    validator: Draft202012Validator, type_: MemoryType, values: Mapping[str, Any], present_fields: set[str]
 ) -> Iterator[tuple[str, str]]:
     for name in sorted(values.keys() - type_.fields.keys()):
         yield f"data.{name[:100]}", f"is no field of {type_.name}; these are: {', '.join(type_.fields)}"
     for name in type_.required:
-        if name not in values and name not in given:
+        if name not in values and name not in present_fields:
             yield f"data.{name}", f"is required of {type_.name}"
     for error in validator.iter_errors(values):
         if error.path:

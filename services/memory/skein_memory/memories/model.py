@@ -181,7 +181,7 @@ class Draft:
             raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
         check_objective_id(self.type, self.data)
         memory_type.validate_data(
-            self.type, self.data, said={"title": self.title, "content": self.content, "source": self.source}
+            self.type, self.data, draft_fields={"title": self.title, "content": self.content, "source": self.source}
         )
         if self.create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("create_time", "lies in the future")])
@@ -304,11 +304,11 @@ def drafts_of(
 
 def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
     """Give drafts their ids and records, in order: of memories with one create_time the later has the higher id."""
-    places: dict[UUID, list[int]] = {}
+    indexes_by_time: dict[UUID, list[int]] = {}
     for place, draft in enumerate(drafts):
-        places.setdefault(min_id_at(draft.create_time), []).append(place)
+        indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
     ids: dict[int, UUID] = {}
-    for group in places.values():
+    for group in indexes_by_time.values():
         # Ids carry milliseconds, so what lies within one is put in order here.
         ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
         ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
@@ -327,10 +327,10 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
     ]
 
 
-def with_times(memories: Sequence[Memory], given: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
+def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
     """Return new memories with the update_times that an import gives. Raises PermissionMissing and FieldInvalid."""
     require_keep_times(who)
-    pairs = zip(memories, given, strict=True)
+    pairs = zip(memories, messages, strict=True)
     return [
         replace(one, update_time=read_past_time(message, "update_time", at) or one.update_time)
         for one, message in pairs
@@ -345,19 +345,19 @@ def documents_of(
     return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
 
 
-def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
+def embeddings_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
     """Return the vectors that callers gave in a batch, by the id of each memory; refuse one that points nowhere."""
     found = {}
-    for index, (memory, asked) in enumerate(zip(memories, given, strict=True)):
+    for index, (memory, asked) in enumerate(zip(memories, messages, strict=True)):
         if asked.embedding:
             with prefix_field_paths(f"memories[{index}]", index=index):
                 found[memory.memory_id] = vector_columns.normalize(asked.embedding)
     return found
 
 
-def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, str]:
+def secrets_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, str]:
     """Return the secrets that callers gave with their memories, by the id of each memory."""
-    pairs = zip(memories, given, strict=True)
+    pairs = zip(memories, messages, strict=True)
     return {memory.memory_id: asked.secret_value for memory, asked in pairs if asked.secret_value}
 
 

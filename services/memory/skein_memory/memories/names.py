@@ -170,14 +170,14 @@ async def avoid_message_ids(tx: Transaction, tenant_id: UUID, memories: Sequence
     """
     ids = [memory.memory_id for memory in memories]
     rows = await tx.rows(QUERIES["find_other_documents"], tenant_id=tenant_id, item_ids=ids)
-    taken = {row["item_id"] for row in rows}
+    message_ids = {row["item_id"] for row in rows}
     return [
         replace(
             memory,
             memory_id=new_id(id_time(memory.memory_id)),
             draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
         )
-        if memory.memory_id in taken
+        if memory.memory_id in message_ids
         else memory
         for memory in memories
     ]

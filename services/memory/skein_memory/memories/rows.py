@@ -45,14 +45,14 @@ async def insert_memories(
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
     created = [memory_event("memory_created", memory) for memory in memories]
-    along = [
+    more_rows = [
         InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
         writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
         InsertRows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
         task_rows.task_rows(memories),
         properties.rows(memories),
     ]
-    await postings.add_documents(tx, tenant_id, documents, along=along)
+    await postings.add_documents(tx, tenant_id, documents, along=more_rows)
     await _take_names(tx, tenant_id, memories, at=at)
 
 
@@ -137,18 +137,24 @@ async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datet
     return documents
 
 
-async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
-    """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
+async def _reindex(
+    tx: Transaction, tenant_id: UUID, before_document: Document | None, after_document: Document | None
+) -> list[Document]:
+    """Update a memory's document in the index; return the documents that were added. The old one may be gone."""
     # A title that becomes the key leaves the text as it was; what the index has of the key is written once.
-    if was is not None and is_now is not None and (was.text, was.key) == (is_now.text, is_now.key):
-        if but(was, revision=is_now.revision) == is_now:
+    if (
+        before_document is not None
+        and after_document is not None
+        and (before_document.text, before_document.key) == (after_document.text, after_document.key)
+    ):
+        if but(before_document, revision=after_document.revision) == after_document:
             return []
         # The same text has the same vectors, so only what filters ask for changes.
-        if await postings.update(tx, tenant_id, is_now):
+        if await postings.update(tx, tenant_id, after_document):
             return []
-    elif was is not None:
-        await postings.remove(tx, tenant_id, [was.item_id])
-    documents = [] if is_now is None else [is_now]
+    elif before_document is not None:
+        await postings.remove(tx, tenant_id, [before_document.item_id])
+    documents = [] if after_document is None else [after_document]
     await postings.add_documents(tx, tenant_id, documents)
     return documents
 
@@ -173,11 +179,11 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
 async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
     ids = [memory.memory_id for memory in memories]
     expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
-    places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    wanted = [(name, ids[place]) for name, place in places.items()]
-    held = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
-    if held is not None:
-        raise ExternalIdTaken(external_id=held, index=places[held])
+    indexes = {name: index for index, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
+    wanted = [(name, ids[index]) for name, index in indexes.items()]
+    taken_id = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
+    if taken_id is not None:
+        raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
     keys = [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]
     refused = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
     if refused is not None:
@@ -211,11 +217,11 @@ def _entry(memory: Memory) -> dict[str, object]:
 
 def memory_of(row: asyncpg.Record) -> Memory:
     """Read a row of `get_memories`, of a list or of a version."""
-    said = {name: row[name] for name in _DRAFT_FIELDS}
-    said["tags"] = tuple(said["tags"])
+    draft_fields = {name: row[name] for name in _DRAFT_FIELDS}
+    draft_fields["tags"] = tuple(draft_fields["tags"])
     return Memory(
         memory_id=row["memory_id"],
-        draft=Draft(**said),
+        draft=Draft(**draft_fields),
         revision=row["revision"],
         update_time=row["update_time"],
         record_time=row["record_time"],

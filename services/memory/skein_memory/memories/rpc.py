@@ -77,19 +77,19 @@ class MemoryHandlers:
         (memory,) = create_memories([draft], at=at, by=who.principal)
         if request.keep_times:
             (memory,) = with_times([memory], [request.memory], who, at=at)
-        asked = request.memory.embedding
-        given = {memory.memory_id: vector_columns.normalize(asked, field="memory.embedding")} if asked else {}
-        documents = documents_of([memory], at=at, embeddings=given)
+        message = request.memory.embedding
+        vectors = {memory.memory_id: vector_columns.normalize(message, field="memory.embedding")} if message else {}
+        documents = documents_of([memory], at=at, embeddings=vectors)
         expected = bool(self._embeddings.expected_pending(documents, deferred=request.defer_embedding))
         response = pb.CreateMemoryResponse(embedding_pending=expected)
 
         def show(stored: Sequence[Memory]) -> None:
             response.memory.CopyFrom(wire.memory(stored[0]))
 
-        once, tenant_id = IdempotencyKey.of(who, request), who.tenant()
+        idempotency_key, tenant_id = IdempotencyKey.of(who, request), who.tenant()
         secrets = secrets_of([memory], [request.memory])
         first = await self._store.create_memories(
-            tenant_id, once, [memory], documents, response, show, at=at, secrets=secrets
+            tenant_id, idempotency_key, [memory], documents, response, show, at=at, secrets=secrets
         )
         if first is not None:
             return pb.CreateMemoryResponse.FromString(first)
@@ -97,15 +97,15 @@ class MemoryHandlers:
         if request.suggest_links:
             response.suggested_links.extend(await self._suggest_links(tenant_id, memory.memory_id, at))
         if response.embedding_pending != expected or response.suggested_links:
-            await self._store.replace_response(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), idempotency_key, response)
         return response
 
     async def BatchCreateMemories(
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
         who, at = caller(context), now()
-        for asked in request.memories:
-            asked.ClearField("secret")
+        for message in request.memories:
+            message.ClearField("secret")
         drafts = drafts_of(
             request.memories,
             at=at,
@@ -116,8 +116,8 @@ class MemoryHandlers:
         memories = create_memories(drafts, at=at, by=who.principal)
         if request.keep_times:
             memories = with_times(memories, request.memories, who, at=at)
-        given = embeddings_of(memories, request.memories)
-        documents = documents_of(memories, at=at, embeddings=given)
+        vectors = embeddings_of(memories, request.memories)
+        documents = documents_of(memories, at=at, embeddings=vectors)
         expected = self._embeddings.expected_pending(documents, deferred=request.defer_embedding)
         response = pb.BatchCreateMemoriesResponse(pending_embedding_count=expected)
 
@@ -125,35 +125,35 @@ class MemoryHandlers:
             response.memories.extend(wire.memory(memory) for memory in stored)
             require_fit(response)
 
-        once, tenant_id = IdempotencyKey.of(who, request), who.tenant()
+        idempotency_key, tenant_id = IdempotencyKey.of(who, request), who.tenant()
         secrets = secrets_of(memories, request.memories)
         first = await self._store.create_memories(
-            tenant_id, once, memories, documents, response, show, at=at, secrets=secrets
+            tenant_id, idempotency_key, memories, documents, response, show, at=at, secrets=secrets
         )
         if first is not None:
             return pb.BatchCreateMemoriesResponse.FromString(first)
         response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
         if response.pending_embedding_count != expected:
-            await self._store.replace_response(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), idempotency_key, response)
         return response
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
         tenant_id, names, at = caller(context).tenant(), list(request.memory_ids), now()
-        answer, looked_up = PageBuilder[pb.Memory](), 0
+        builder, looked_up = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
-        while looked_up < len(names) and not answer.is_full:
-            portion = names[looked_up : looked_up + answer.next_batch_size(len(names) - looked_up)]
-            found = await self._store.get_memories(tenant_id, portion, at=at)
-            for name in portion:
+        while looked_up < len(names) and not builder.is_full:
+            batch = names[looked_up : looked_up + builder.next_batch_size(len(names) - looked_up)]
+            found = await self._store.get_memories(tenant_id, batch, at=at)
+            for name in batch:
                 memory = found.get(name)
                 if memory is None or not memory.is_visible(at):
                     not_found.append(name)
-                elif not answer.add([wire.memory(memory)]):
+                elif not builder.add([wire.memory(memory)]):
                     break
                 looked_up += 1
-        return pb.BatchGetMemoriesResponse(memories=answer.items, not_found=not_found, deferred=names[looked_up:])
+        return pb.BatchGetMemoriesResponse(memories=builder.items, not_found=not_found, deferred=names[looked_up:])
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         who, at = caller(context), now()
@@ -169,10 +169,10 @@ class MemoryHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.memory.revision)
-            said = wire.memory(memory)
-            merge_masked(request.update_mask, request.memory, said)
+            current = wire.memory(memory)
+            merge_masked(request.update_mask, request.memory, current)
             with prefix_field_paths("memory"):
-                draft = Draft.of(said, at=at, max_content=self._max_content)
+                draft = Draft.of(current, at=at, max_content=self._max_content)
                 # What an import stored may be for a user who is not named: its other fields can change.
                 if fields & _READERS:
                     draft.check_has_readers(at)
@@ -181,9 +181,15 @@ class MemoryHandlers:
         def respond(memory: Memory) -> pb.UpdateMemoryResponse:
             return pb.UpdateMemoryResponse(memory=wire.memory(memory))
 
-        once = IdempotencyKey.of(who, request)
+        idempotency_key = IdempotencyKey.of(who, request)
         changed = await self._store.change_memory(
-            who.tenant(), request.memory.memory_id, change, respond, at=at, once=once, secret=secret
+            who.tenant(),
+            request.memory.memory_id,
+            change,
+            respond,
+            at=at,
+            idempotency_key=idempotency_key,
+            secret=secret,
         )
         if isinstance(changed, bytes):
             return pb.UpdateMemoryResponse.FromString(changed)
@@ -192,7 +198,7 @@ class MemoryHandlers:
             await self._pending(changed.documents, context, deferred=request.defer_embedding)
         )
         if response.embedding_pending:
-            await self._store.replace_response(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), idempotency_key, response)
         return response
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
@@ -203,9 +209,15 @@ class MemoryHandlers:
             memory.check_revision(request.revision)
             return memory.delete(at=at, by=who.principal)
 
-        once = IdempotencyKey.of(who, request)
+        idempotency_key = IdempotencyKey.of(who, request)
         await self._store.change_memory(
-            who.tenant(), request.memory_id, change, _nothing, at=at, once=once, event="memory_deleted"
+            who.tenant(),
+            request.memory_id,
+            change,
+            _nothing,
+            at=at,
+            idempotency_key=idempotency_key,
+            event="memory_deleted",
         )
         return pb.DeleteMemoryResponse()
 
@@ -220,16 +232,22 @@ class MemoryHandlers:
         def respond(memory: Memory) -> pb.RestoreMemoryResponse:
             return pb.RestoreMemoryResponse(memory=wire.memory(memory))
 
-        once = IdempotencyKey.of(who, request)
+        idempotency_key = IdempotencyKey.of(who, request)
         changed = await self._store.change_memory(
-            who.tenant(), request.memory_id, change, respond, at=at, once=once, event="memory_restored"
+            who.tenant(),
+            request.memory_id,
+            change,
+            respond,
+            at=at,
+            idempotency_key=idempotency_key,
+            event="memory_restored",
         )
         if isinstance(changed, bytes):
             return pb.RestoreMemoryResponse.FromString(changed)
         response = changed.response
         response.embedding_pending = bool(await self._pending(changed.documents, context))
         if response.embedding_pending:
-            await self._store.replace_response(who.tenant(), once, response)
+            await self._store.replace_response(who.tenant(), idempotency_key, response)
         return response
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:

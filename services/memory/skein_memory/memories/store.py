@@ -38,8 +38,8 @@ Change = Callable[[Memory], Memory]
 
 
 # Expired memories that one transaction takes out of the index, and transactions of one call.
-_EXPIRED_AT_ONCE = 200
-_EXPIRED_PORTIONS = 20
+_EXPIRED_BATCH_SIZE = 200
+_EXPIRED_BATCHES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class MemoryStore:
     async def create_memories(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         memories: Sequence[Memory],
         documents: Sequence[Document],
         response: Message,
@@ -93,7 +93,7 @@ class MemoryStore:
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
             show(await with_scores_of_new(tx, tenant_id, self._policies, memories, at=at))
-            first = await self._idempotency.claim(tx, tenant_id, once, answer=response)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
@@ -113,24 +113,24 @@ class MemoryStore:
         async with self._database.tenant(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
-    async def replace_response(self, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
+    async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: Message) -> None:
         """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
 
         The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
         lost. An answer that was emptied since, as its memories were purged, stays empty.
         """
-        if once.request_id:
+        if idempotency_key.request_id:
             with suppress(RpcError):
                 async with self._database.tenant(tenant_id) as tx:
-                    await self._idempotency.correct(tx, tenant_id, once, response)
+                    await self._idempotency.correct(tx, tenant_id, idempotency_key, response)
 
-    async def get_memories(self, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Memory]:
+    async def get_memories(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Memory]:
         """Read memories by id or external id, deleted ones too, by the name they were asked by.
 
         They say what they are worth at the time `at`.
         """
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, wanted)
+            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
             found = [entries.memory_of(row) for row in rows.values()]
             found = await with_scores(tx, tenant_id, self._policies, found, at=at)
         return dict(zip(rows, found, strict=True))
@@ -143,7 +143,7 @@ class MemoryStore:
         respond: Callable[[Memory], Response],
         *,
         at: datetime,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         event: str = "memory_updated",
         secret: str = "",
     ) -> MemoryChange[Response] | bytes:
@@ -154,7 +154,7 @@ class MemoryStore:
         MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await entries.lock_memory(tx, tenant_id, name)
@@ -165,7 +165,7 @@ class MemoryStore:
                 after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return MemoryChange(response=response, documents=documents)
 
@@ -201,8 +201,8 @@ class MemoryStore:
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
-        places = {memory.place for memory in memories if memory.place is not None}
-        await level_store.enforce_capacities(tx, tenant_id, policy, places, at=at, by=by)
+        occupied_levels = {memory.place for memory in memories if memory.place is not None}
+        await level_store.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
 
     async def reveal_secret(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
         """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
@@ -230,12 +230,12 @@ class MemoryStore:
         """
         async with self._database.tenant(tenant_id) as tx:
             deleted = await self._idempotency.delete_expired(tx, tenant_id, at)
-            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
         deleted += removed
-        for _ in range(1, _EXPIRED_PORTIONS):
-            if removed < _EXPIRED_AT_ONCE:
+        for _ in range(1, _EXPIRED_BATCHES):
+            if removed < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.tenant(tenant_id) as tx:
-                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
             deleted += removed
         return deleted

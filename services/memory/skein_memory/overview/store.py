@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # Of each kind of candidates; the answer holds no more memories than that.
 _CANDIDATES = 100
 # Memories that clusters and statistics count, links, tags of these memories, and aliases.
-MOST_CLUSTERED = 10_000
-MOST_SAMPLED = 5_000
-_MOST_TAGS = 50_000
-_MOST_ALIASES = 10_000
+MAX_CLUSTERED = 10_000
+MAX_SAMPLED = 5_000
+_MAX_TAGS = 50_000
+_MAX_ALIASES = 10_000
 # Expired memories that are taken off the total; more stay in it until they are erased.
-_MOST_EXPIRED = 10_000
+_MAX_EXPIRED = 10_000
 _NAMED_IN_CLUSTER = 5
 _NO_ID = UUID(int=0)
 
@@ -117,10 +117,10 @@ class OverviewStore:
                 from_id=min_id_at(start),
                 before_id=min_id_at(end),
                 at=at,
-                count=MOST_CLUSTERED + 1,
+                count=MAX_CLUSTERED + 1,
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
-        for row in rows[:MOST_CLUSTERED]:
+        for row in rows[:MAX_CLUSTERED]:
             beginning = truncate_time(id_time(row["memory_id"]), unit)
             spans[beginning].append((row["importance"], row["memory_id"], row["type"]))
         clusters = [
@@ -133,25 +133,25 @@ class OverviewStore:
             )
             for beginning, found in spans.items()
         ]
-        return clusters, len(rows) > MOST_CLUSTERED
+        return clusters, len(rows) > MAX_CLUSTERED
 
     async def statistics(self, tenant_id: UUID, *, top: int, at: datetime) -> Statistics:
         """Count what there is: totals from what is kept of them, the rest over the newest."""
         async with self._database.tenant(tenant_id) as tx:
             totals = {row["kind"]: row["amount"] for row in await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)}
             if "memories" in totals:
-                expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MOST_EXPIRED)
+                expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MAX_EXPIRED)
                 totals["memories"] = max(0, totals["memories"] - expired)
-            aliases = await tx.value(QUERIES["count_aliases"], tenant_id=tenant_id, most=_MOST_ALIASES)
+            aliases = await tx.value(QUERIES["count_aliases"], tenant_id=tenant_id, most=_MAX_ALIASES)
             rows = await tx.rows(
                 QUERIES["list_kinds"],
                 tenant_id=tenant_id,
                 from_id=_NO_ID,
                 before_id=min_id_at(at + 2 * MAX_AHEAD),
                 at=at,
-                count=MOST_SAMPLED + 1,
+                count=MAX_SAMPLED + 1,
             )
-            sample = rows[:MOST_SAMPLED]
+            sample = rows[:MAX_SAMPLED]
             tagged: defaultdict[UUID, list[str]] = defaultdict(list)
             if sample:
                 counted = {row["memory_id"] for row in sample}
@@ -159,23 +159,23 @@ class OverviewStore:
                     QUERIES["list_tags_since"],
                     tenant_id=tenant_id,
                     from_id=sample[-1]["memory_id"],
-                    count=_MOST_TAGS,
+                    count=_MAX_TAGS,
                 ):
                     if row["memory_id"] in counted:
                         tagged[row["memory_id"]].append(row["tag"])
-            links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MOST_SAMPLED + 1)
+            links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MAX_SAMPLED + 1)
         tags, pairs = tag_counts(tagged.values(), top)
         return Statistics(
             totals=totals,
             aliases=aliases,
             memories=len(sample),
-            memories_truncated=len(rows) > MOST_SAMPLED,
+            memories_truncated=len(rows) > MAX_SAMPLED,
             types=Counter(row["type"] for row in sample),
             scopes=Counter(row["scope"] for row in sample),
             levels=Counter(row["level"] for row in sample),
             tags=tags,
             tag_pairs=pairs,
-            links=min(len(links), MOST_SAMPLED),
-            links_truncated=len(links) > MOST_SAMPLED,
-            relations=Counter(row["relation"] for row in links[:MOST_SAMPLED]),
+            links=min(len(links), MAX_SAMPLED),
+            links_truncated=len(links) > MAX_SAMPLED,
+            relations=Counter(row["relation"] for row in links[:MAX_SAMPLED]),
         )

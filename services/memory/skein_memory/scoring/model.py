@@ -29,7 +29,7 @@ FORMULAS: Mapping[str, str] = {"dynamic": DYNAMIC, "weighted": WEIGHTED}
 # Of a source of which nobody said anything.
 NEUTRAL_TRUST = 0.5
 # Every term of links is saturated long before.
-MOST_COUNTED = 25
+MAX_LINKS_COUNTED = 25
 
 CERTAINTY_WORDS = ("verified", "confirmed", "exact", "measured", "token", "id", "official", "passed")
 HEDGING_WORDS = ("maybe", "might", "perhaps", "guess", "probably", "vague", "unsure", "i think")
@@ -91,8 +91,8 @@ class ScoredMemory(Protocol):
 class ScoreInputs:
     """What the formulas know of a memory beside itself.
 
-    Links are counted by relation, each up to MOST_COUNTED: `incoming` lead to the memory, `outgoing` from it. `links`
-    counts all that do not contradict, so that contradictions never raise a score, and no further than matters.
+    Links are counted by relation, each up to MAX_LINKS_COUNTED: `incoming` lead to the memory, `outgoing` from it.
+    `links` counts all but contradictions, so that these never raise a score.
     """
 
     incoming: Mapping[str, int] = field(default_factory=dict)
@@ -318,14 +318,19 @@ def weighted(memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> list[Co
     hours = max(0.0, (at - last_used(memory, inputs)).total_seconds() / _HOUR_SECONDS)
     days = max(1.0, days_between(draft.create_time, at))
     per_day = inputs.access_count / days
-    given = _numbers(draft.metadata)
+    numbers = _numbers(draft.metadata)
     parts = (
         ("recency", 0.25, math.exp(-rate * hours), f"hours: {hours:.3f}, rate: {rate:g}"),
         ("frequency", 0.20, min(1.0, math.log1p(per_day) / math.log(101)), f"accesses per day: {per_day:.3f}"),
-        ("relevance", 0.25, given.get("relevance", draft.importance), _given("relevance", given, "own importance")),
-        ("emotional", 0.15, given.get("emotional", _NEUTRAL), _given("emotional", given, "neutral")),
-        ("context", 0.10, given.get("context", _NEUTRAL), _given("context", given, "neutral")),
-        ("interaction", 0.05, given.get("interaction", _NEUTRAL), _given("interaction", given, "neutral")),
+        (
+            "relevance",
+            0.25,
+            numbers.get("relevance", draft.importance),
+            _detail("relevance", numbers, "own importance"),
+        ),
+        ("emotional", 0.15, numbers.get("emotional", _NEUTRAL), _detail("emotional", numbers, "neutral")),
+        ("context", 0.10, numbers.get("context", _NEUTRAL), _detail("context", numbers, "neutral")),
+        ("interaction", 0.05, numbers.get("interaction", _NEUTRAL), _detail("interaction", numbers, "neutral")),
     )
     return [Component(name=name, value=weight * value, detail=detail) for name, weight, value, detail in parts]
 
@@ -341,8 +346,8 @@ def _numbers(metadata: str | None) -> dict[str, float]:
     }
 
 
-def _given(name: str, given: Mapping[str, float], otherwise: str) -> str:
-    return "metadata" if name in given else otherwise
+def _detail(name: str, numbers: Mapping[str, float], otherwise: str) -> str:
+    return "metadata" if name in numbers else otherwise
 
 
 def _days(days: float | None) -> str:
@@ -351,8 +356,8 @@ def _days(days: float | None) -> str:
 
 def _bounded(components: list[Component]) -> list[Component]:
     total = math.fsum(component.value for component in components)
-    beyond = min(1.0, max(0.0, total)) - total
-    return [*components, Component(name="bounds", value=beyond, detail="0 to 1")] if beyond else components
+    correction = min(1.0, max(0.0, total)) - total
+    return [*components, Component(name="bounds", value=correction, detail="0 to 1")] if correction else components
 
 
 def _sum(components: Sequence[Component]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import CONTRADICTS, MOST_COUNTED, ScoreInputs, source_key
+from skein_memory.scoring.model import CONTRADICTS, MAX_LINKS_COUNTED, ScoreInputs, source_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ async def read_score_inputs(
         tenant_id=tenant_id,
         memory_ids=[memory.memory_id for memory in memories],
         source_keys=[source_key(memory.draft.source) for memory in memories],
-        most=MOST_COUNTED,
+        most=MAX_LINKS_COUNTED,
     )
     found = {
         row["memory_id"]: ScoreInputs(
@@ -43,11 +43,13 @@ async def read_score_inputs(
         )
         for row in rows
     }
-    full = [row["memory_id"] for row in rows if MOST_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
+    full = [row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
     if full:
         # Which of them the first query saw is chance, so these are counted relation by relation.
-        counted = await tx.rows(QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MOST_COUNTED)
-        totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MOST_COUNTED)
+        counted = await tx.rows(
+            QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED
+        )
+        totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED)
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
         for memory_id in full:
             own = [row for row in counted if row["memory_id"] == memory_id]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 # Portions that one page of differences looks at, and items of each.
-_LOOKS = 10
-_LOOKED_AT = 100
+_MAX_SCANS = 10
+_SCAN_BATCH_SIZE = 100
 
 
 class SnapshotHandlers:
@@ -43,10 +43,10 @@ class SnapshotHandlers:
         self._embeddings = embeddings
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, context: Context) -> pb.CreateSnapshotResponse:
-        who, once = caller(context), IdempotencyKey.of(caller(context), request)
+        who, idempotency_key = caller(context), IdempotencyKey.of(caller(context), request)
         created = await self._store.create_snapshot(
             who.tenant(),
-            once,
+            idempotency_key,
             request.label,
             request.summary,
             lambda snapshot: pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)),
@@ -72,19 +72,19 @@ class SnapshotHandlers:
         other = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
         if request.other_snapshot_id and other is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
-        place: TransferCursor | None = transfer_convert.read_cursor(request, tenant_id) or TransferCursor(
+        cursor: TransferCursor | None = transfer_convert.read_cursor(request, tenant_id) or TransferCursor(
             phase="of", kind=KINDS[0], after=""
         )
         found: list[pb.Difference] = []
-        for _ in range(_LOOKS):
-            if place is None or len(found) >= size:
+        for _ in range(_MAX_SCANS):
+            if cursor is None or len(found) >= size:
                 break
-            differences, place = await self._store.diff(
+            differences, cursor = await self._store.diff(
                 tenant_id,
                 UUID(request.snapshot_id),
                 other,
-                place=place,
-                count=min(_LOOKED_AT, size - len(found)),
+                cursor=cursor,
+                count=min(_SCAN_BATCH_SIZE, size - len(found)),
                 at=now(),
             )
             found += [
@@ -94,40 +94,40 @@ class SnapshotHandlers:
                 for one in differences
             ]
         return pb.DiffSnapshotsResponse(
-            differences=found, next_page_token=transfer_convert.page_token(place, tenant_id, request)
+            differences=found, next_page_token=transfer_convert.page_token(cursor, tenant_id, request)
         )
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:
         who, tenant_id = caller(context), caller(context).tenant()
         first = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
 
-        def respond(applying: Importer, beyond: TransferCursor | None) -> pb.RestoreSnapshotResponse:
-            token = transfer_convert.page_token(beyond, tenant_id, request, "request_id")
+        def respond(importer: Importer, next_cursor: TransferCursor | None) -> pb.RestoreSnapshotResponse:
+            token = transfer_convert.page_token(next_cursor, tenant_id, request, "request_id")
             return pb.RestoreSnapshotResponse(
-                counts=transfer_convert.import_counts(applying),
-                errors=transfer_convert.import_errors(applying),
+                counts=transfer_convert.import_counts(importer),
+                errors=transfer_convert.import_errors(importer),
                 next_page_token=token,
             )
 
-        restored, applying = await self._store.restore(
+        restored, importer = await self._store.restore(
             tenant_id,
             IdempotencyKey.of(who, request),
             UUID(request.snapshot_id),
             respond,
-            place=transfer_convert.read_cursor(request, tenant_id, "request_id") or first,
+            cursor=transfer_convert.read_cursor(request, tenant_id, "request_id") or first,
             count=resolve_page_size(request.page_size),
             at=now(),
             by=who.principal,
         )
-        if applying is not None:
-            await self._embeddings.make(applying.documents, remaining=context.time_remaining())
+        if importer is not None:
+            await self._embeddings.make(importer.documents, remaining=context.time_remaining())
         return pb.RestoreSnapshotResponse.FromString(restored) if isinstance(restored, bytes) else restored
 
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
         who, response = caller(context), pb.DeleteSnapshotResponse()
-        once = IdempotencyKey.of(who, request)
+        idempotency_key = IdempotencyKey.of(who, request)
         await self._store.delete_snapshot(
-            who.tenant(), once, UUID(request.snapshot_id), response, at=now(), by=who.principal
+            who.tenant(), idempotency_key, UUID(request.snapshot_id), response, at=now(), by=who.principal
         )
         return response
 

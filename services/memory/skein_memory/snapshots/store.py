@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 
 # Items that one transaction copies or removes, and transactions of one call.
-_AT_ONCE = 100
-_REMOVED_AT_ONCE = 1000
-_PORTIONS = 20
+_BATCH_SIZE = 100
+_REMOVED_BATCH_SIZE = 1000
+_MAX_BATCHES = 20
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _GONE = {
     "snapshot_items_memory_fkey": TransactionConflict,
@@ -84,12 +84,19 @@ class SnapshotStore:
         self._max_content = max_content
 
     async def create_snapshot(
-        self, tenant_id: UUID, once: IdempotencyKey, label: str, summary: str, respond: Callable[[Snapshot], Response],
-        *, at: datetime, by: str,
-    ) -> Response | bytes:  # fmt: skip
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        label: str,
+        summary: str,
+        respond: Callable[[Snapshot], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
         """Begin a snapshot and copy as much as one call may; or return the request's first answer."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
@@ -99,16 +106,16 @@ class SnapshotStore:
             columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
             await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
             response = respond(snapshot)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
         await exporter.wait_for_transactions(self._database, tenant_id, horizon)
-        for _ in range(_PORTIONS):
+        for _ in range(_MAX_BATCHES):
             snapshot = await self._go_on(tenant_id, snapshot.snapshot_id) or snapshot
             if snapshot.state != CREATING:
                 break
         response = respond(snapshot)
         async with self._database.tenant(tenant_id) as tx:
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
@@ -129,19 +136,26 @@ class SnapshotStore:
         return [Snapshot(**dict(row)) for row in rows]
 
     async def delete_snapshot(
-        self, tenant_id: UUID, once: IdempotencyKey, snapshot_id: UUID, response: Message, *, at: datetime, by: str
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        snapshot_id: UUID,
+        response: Message,
+        *,
+        at: datetime,
+        by: str,
     ) -> None:
         """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
                 raise SnapshotNotFound
             await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
-        await self.continue_snapshots(tenant_id, portions=_PORTIONS)
+        await self.continue_snapshots(tenant_id, portions=_MAX_BATCHES)
 
-    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _PORTIONS) -> tuple[bool, bool]:
+    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _MAX_BATCHES) -> tuple[bool, bool]:
         """Go on with snapshots that are being made or removed; say whether there were any, and more to do at once."""
         for turn in range(portions):
             async with self._database.tenant(tenant_id) as tx:
@@ -165,29 +179,29 @@ class SnapshotStore:
             if snapshot.state == DELETING:
                 return await _remove(tx, tenant_id, snapshot)
             if snapshot.last_kind is None:
-                standing = await tx.row(QUERIES["read_horizon"])
-                if standing is None or standing["oldest"] < snapshot.horizon:
+                horizon_row = await tx.row(QUERIES["read_horizon"])
+                if horizon_row is None or horizon_row["oldest"] < snapshot.horizon:
                     return None
-            place = TransferCursor(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
+            cursor = TransferCursor(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
             items, last = await exporter.read_batch(
                 tx,
                 tenant_id,
-                place.kind,
-                after=place.after,
-                count=_AT_ONCE,
+                cursor.kind,
+                after=cursor.after,
+                count=_BATCH_SIZE,
                 at=snapshot.as_of_time,
                 now=snapshot.as_of_time,
             )
             rows = [_row(snapshot_id, item) for item in items]
             with translate_constraint_errors(_GONE):
                 copied = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
-            beyond = place.advance(last)
+            next_cursor = cursor.advance(last)
             after = replace(
                 snapshot,
-                counts=snapshot.with_count(place.kind, copied),
-                state=READY if beyond is None else CREATING,
-                last_kind=None if beyond is None else beyond.kind,
-                last_item_id=None if beyond is None else beyond.after,
+                counts=snapshot.with_count(cursor.kind, copied),
+                state=READY if next_cursor is None else CREATING,
+                last_kind=None if next_cursor is None else next_cursor.kind,
+                last_item_id=None if next_cursor is None else next_cursor.after,
             )
             moved = {
                 name: getattr(after, name) for name in ("snapshot_id", "state", "last_kind", "last_item_id", "counts")
@@ -217,7 +231,7 @@ class SnapshotStore:
         snapshot_id: UUID,
         other_id: UUID | None,
         *,
-        place: TransferCursor,
+        cursor: TransferCursor,
         count: int,
         at: datetime,
     ) -> tuple[list[Difference], TransferCursor | None]:
@@ -230,9 +244,9 @@ class SnapshotStore:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
             if other_id is not None:
                 (await _read(tx, tenant_id, other_id)).check_ready()
-            kind = place.kind
-            if place.phase == "of":
-                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=place.after, count=count, now=at)
+            kind = cursor.kind
+            if cursor.phase == "of":
+                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=cursor.after, count=count, now=at)
                 others = await _some(tx, tenant_id, other_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="removed")
@@ -243,26 +257,26 @@ class SnapshotStore:
                     or (fields := changed_fields(item.message, others[item.item_id].message))
                 ]
             else:
-                items, last = await _portion(tx, tenant_id, other_id, kind, after=place.after, count=count, now=at)
+                items, last = await _portion(tx, tenant_id, other_id, kind, after=cursor.after, count=count, now=at)
                 others = await _some(tx, tenant_id, snapshot_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="added")
                     for item in items
                     if item.item_id not in others
                 ]
-        beyond = place.advance(last)
-        if beyond is None and place.phase == "of":
-            beyond = TransferCursor(phase="added", kind=KINDS[0], after="")
-        return found, beyond
+        next_cursor = cursor.advance(last)
+        if next_cursor is None and cursor.phase == "of":
+            next_cursor = TransferCursor(phase="added", kind=KINDS[0], after="")
+        return found, next_cursor
 
     async def restore(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         snapshot_id: UUID,
         respond: Callable[[Importer, TransferCursor | None], Response],
         *,
-        place: TransferCursor,
+        cursor: TransferCursor,
         count: int,
         at: datetime,
         by: str,
@@ -272,42 +286,42 @@ class SnapshotStore:
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
         SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
         """
-        items, last, arrivals = await self._arrivals(tenant_id, snapshot_id, place, count=count, at=at, by=by)
-        await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
+        items, last, import_batch = await self._arrivals(tenant_id, snapshot_id, cursor, count=count, at=at, by=by)
+        await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first, None
             policy = await self._policies.of(tx, tenant_id)
-            applying = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
-            if place.phase == "remove":
-                held = await _some(tx, tenant_id, snapshot_id, place.kind, items, now=at)
-                await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])
+            importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
+            if cursor.phase == "remove":
+                in_snapshot = await _some(tx, tenant_id, snapshot_id, cursor.kind, items, now=at)
+                await importer.remove(cursor.kind, [item.item_id for item in items if item.item_id not in in_snapshot])
             else:
-                await applying.apply(arrivals)
-            beyond = place.advance(last)
-            if beyond is None and place.phase == "remove":
-                beyond = TransferCursor(phase="store", kind=KINDS[0], after="")
-            if beyond is None:
+                await importer.apply(import_batch)
+            next_cursor = cursor.advance(last)
+            if next_cursor is None and cursor.phase == "remove":
+                next_cursor = TransferCursor(phase="store", kind=KINDS[0], after="")
+            if next_cursor is None:
                 await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
-            response = respond(applying, beyond)
-            await self._idempotency.answer(tx, tenant_id, once, response)
-            await self._quotas.charge(tx, tenant_id, applying.usage)
-        return response, applying
+            response = respond(importer, next_cursor)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._quotas.charge(tx, tenant_id, importer.usage)
+        return response, importer
 
     async def _arrivals(
-        self, tenant_id: UUID, snapshot_id: UUID, place: TransferCursor, *, count: int, at: datetime, by: str
+        self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
     ) -> tuple[list[TransferItem], str | None, ImportBatch]:
         """Read what a portion of a restore looks at, and check what it brings."""
-        is_removal = place.phase == "remove"
+        is_removal = cursor.phase == "remove"
         async with self._database.tenant(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
             source = None if is_removal else snapshot_id
-            items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count, now=at)
-        given: list[ImportLine | ImportProblem] = []
+            items, last = await _portion(tx, tenant_id, source, cursor.kind, after=cursor.after, count=count, now=at)
+        lines: list[ImportLine | ImportProblem] = []
         if not is_removal:
-            given = [ImportLine(place=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
-        return items, last, parse_import(given, at=at, by=by, max_content=self._max_content)
+            lines = [ImportLine(line_number=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
+        return items, last, parse_import(lines, at=at, by=by, max_content=self._max_content)
 
 
 async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
@@ -318,9 +332,9 @@ async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot
 
 
 async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snapshot:
-    named = {"tenant_id": tenant_id, "snapshot_id": snapshot.snapshot_id}
-    if await tx.execute(QUERIES["delete_snapshot_items"], count=_REMOVED_AT_ONCE, **named) < _REMOVED_AT_ONCE:
-        await tx.execute(QUERIES["delete_snapshot"], **named)
+    keys = {"tenant_id": tenant_id, "snapshot_id": snapshot.snapshot_id}
+    if await tx.execute(QUERIES["delete_snapshot_items"], count=_REMOVED_BATCH_SIZE, **keys) < _REMOVED_BATCH_SIZE:
+        await tx.execute(QUERIES["delete_snapshot"], **keys)
     return snapshot
 
 

@@ -41,7 +41,7 @@ class SourceTrustStore:
     async def set_source_trust(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: TrustDraft,
         respond: Callable[[SourceTrust], Response],
         *,
@@ -50,7 +50,7 @@ class SourceTrustStore:
     ) -> Response | bytes:
         """Say how far a source is trusted, and keep what was said before; or return the request's first answer."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, draft.source_key)
@@ -75,7 +75,7 @@ class SourceTrustStore:
                 )
             await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
@@ -93,11 +93,11 @@ class SourceTrustStore:
         return [SourceTrust(**dict(row)) for row in rows]
 
     async def delete_source_trust(
-        self, tenant_id: UUID, once: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, idempotency_key: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
     ) -> None:
         """Forget what was said of a source, once for each request. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             before = await _locked(tx, tenant_id, key)
             if before is None:

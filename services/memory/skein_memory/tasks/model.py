@@ -93,7 +93,7 @@ def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object]
     if changed == data:
         return memory
     text = exact.dumps(changed)
-    memory_type.validate_data(memory.draft.type, text, said={})
+    memory_type.validate_data(memory.draft.type, text, draft_fields={})
     return memory.revise(replace(memory.draft, data=text), at=at, by=by)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 
 _DEFAULT_ACTIONS = 10
-_MOST_ACTIONS = 100
+_MAX_ACTIONS = 100
 
 
 class TaskHandlers:
@@ -67,18 +67,18 @@ class TaskHandlers:
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        question = TaskFilter(
+        task_filter = TaskFilter(
             kind=memory_type.TASK,
             statuses=_statuses(request.statuses),
             objective=request.objective_id or None,
             due_before_time=read_time(request, "due_before_time"),
         )
-        memories, token = await self._page(caller(context).tenant(), request, question)
+        memories, token = await self._page(caller(context).tenant(), request, task_filter)
         return pb.ListTasksResponse(memories=memories, next_page_token=token)
 
     async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
-        question = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
-        memories, token = await self._page(caller(context).tenant(), request, question)
+        task_filter = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
+        memories, token = await self._page(caller(context).tenant(), request, task_filter)
         return pb.ListObjectivesResponse(memories=memories, next_page_token=token)
 
     async def UpdateTaskStatus(
@@ -126,13 +126,13 @@ class TaskHandlers:
             change,
             respond,
             at=at,
-            once=IdempotencyKey.of(who, request),
+            idempotency_key=IdempotencyKey.of(who, request),
         )
         return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         tenant_id = caller(context).tenant()
-        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MOST_ACTIONS
+        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
         # One more tells whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
         found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
@@ -158,7 +158,7 @@ class TaskHandlers:
             return response(memory=wire.memory(memory))
 
         changed = await self._memories.change_memory(
-            who.tenant(), name, change, respond, at=at, once=IdempotencyKey.of(who, request), event=event
+            who.tenant(), name, change, respond, at=at, idempotency_key=IdempotencyKey.of(who, request), event=event
         )
         if isinstance(changed, bytes):
             return response.FromString(changed)
@@ -166,22 +166,22 @@ class TaskHandlers:
         return changed.response
 
     async def _page(
-        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, question: TaskFilter
+        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
         """Read a page; expired tasks are passed over, so that one may hold fewer than were asked for."""
         size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
-        answer, more = PageBuilder[pb.Memory](), True
-        while more and len(answer.items) < size and not answer.is_full:
-            count = answer.next_batch_size(size - len(answer.items))
-            memories = await self._store.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
+        builder, more = PageBuilder[pb.Memory](), True
+        while more and len(builder.items) < size and not builder.is_full:
+            count = builder.next_batch_size(size - len(builder.items))
+            memories = await self._store.list_tasks(tenant_id, task_filter, before=last, count=count + 1, at=at)
             more = len(memories) > count
             for memory in memories[:count]:
-                if not memory.is_expired(at) and not answer.add([wire.memory(memory)]):
+                if not memory.is_expired(at) and not builder.add([wire.memory(memory)]):
                     more = True
                     break
                 last = memory.memory_id
-        return answer.items, write_token([str(last)], tenant_id, request) if more else ""
+        return builder.items, write_token([str(last)], tenant_id, request) if more else ""
 
 
-def _statuses(asked: Iterable[int]) -> list[str] | None:
-    return [TASK_STATUSES[status] for status in asked] or None
+def _statuses(numbers: Iterable[int]) -> list[str] | None:
+    return [TASK_STATUSES[status] for status in numbers] or None

@@ -50,19 +50,19 @@ class TaskStore:
         self._idempotency = idempotency
 
     async def list_tasks(
-        self, tenant_id: UUID, question: TaskFilter, *, before: UUID | None, count: int, at: datetime
+        self, tenant_id: UUID, task_filter: TaskFilter, *, before: UUID | None, count: int, at: datetime
     ) -> list[Memory]:
         """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            objective_id = await _objective(tx, tenant_id, question.objective, at=at)
+            objective_id = await _objective(tx, tenant_id, task_filter.objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_tasks"],
                 tenant_id=tenant_id,
-                kind=question.kind,
+                kind=task_filter.kind,
                 before_id=before or _AFTER_ALL,
-                statuses=question.statuses,
+                statuses=task_filter.statuses,
                 objective_id=objective_id,
-                due_before_time=question.due_before_time,
+                due_before_time=task_filter.due_before_time,
                 count=count,
             )
             wanted = [row["memory_id"] for row in rows]
@@ -83,9 +83,9 @@ class TaskStore:
             found: list[Memory] = []
             # Those whose time is over leave room for others.
             while ordered and len(found) < count:
-                portion, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
-                read = await entries.read_memories(tx, tenant_id, portion)
-                alive = (read[memory_id] for memory_id in portion if memory_id in read)
+                batch, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
+                read = await entries.read_memories(tx, tenant_id, batch)
+                alive = (read[memory_id] for memory_id in batch if memory_id in read)
                 found += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in found]
 
@@ -97,14 +97,14 @@ class TaskStore:
         respond: Callable[[Memory], Response],
         *,
         at: datetime,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
     ) -> MemoryChange[Response] | bytes:
         """Put the task that is named first under the objective that is named second, an empty name standing for none.
 
         Return the first answer when the request came before. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             objective_id = await _objective(tx, tenant_id, ends[1], at=at)
@@ -112,7 +112,7 @@ class TaskStore:
             after = change(before, objective_id)
             documents = [] if after is before else await entries.update_memory(tx, tenant_id, before, after, at=at)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return MemoryChange(response=response, documents=documents)
 
 

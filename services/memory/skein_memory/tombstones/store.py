@@ -89,8 +89,8 @@ async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
     if salt is None or not memories:
         return set()
     digests = {memory.memory_id: _digests(salt, memory) for memory in memories}
-    wanted = sorted({digest for found in digests.values() for digest in found})
-    rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=wanted)
+    sorted_digests = sorted({digest for found in digests.values() for digest in found})
+    rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=sorted_digests)
     known = {row["digest"] for row in rows}
     return {memory_id for memory_id, found in digests.items() if not known.isdisjoint(found)}
 

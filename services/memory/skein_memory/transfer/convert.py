@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 _MAX_ERRORS = 1000
 
 
-def import_counts(applying: Importer) -> pb.ImportCounts:
+def import_counts(importer: Importer) -> pb.ImportCounts:
     return pb.ImportCounts(
-        created=portable.count_kinds(applying.created),
-        updated=portable.count_kinds(applying.updated),
-        unchanged=portable.count_kinds(applying.unchanged),
-        removed=portable.count_kinds(applying.removed),
-        refused=portable.count_kinds([trouble.kind for trouble in applying.errors]),
-        expired=portable.count_kinds(applying.expired),
+        created=portable.count_kinds(importer.created),
+        updated=portable.count_kinds(importer.updated),
+        unchanged=portable.count_kinds(importer.unchanged),
+        removed=portable.count_kinds(importer.removed),
+        refused=portable.count_kinds([problem.kind for problem in importer.errors]),
+        expired=portable.count_kinds(importer.expired),
     )
 
 
-def import_errors(applying: Importer) -> Sequence[pb.ImportError]:
-    ordered = sorted(applying.errors, key=lambda trouble: trouble.place)[:_MAX_ERRORS]
-    return [pb.ImportError(line=one.place, kind=one.kind, reason=one.reason, field=one.field) for one in ordered]
+def import_errors(importer: Importer) -> Sequence[pb.ImportError]:
+    ordered = sorted(importer.errors, key=lambda problem: problem.line_number)[:_MAX_ERRORS]
+    return [pb.ImportError(line=one.line_number, kind=one.kind, reason=one.reason, field=one.field) for one in ordered]
 
 
-def page_token(place: TransferCursor | None, tenant_id: UUID, request: Message, *ignored: str) -> str:
-    if place is None:
+def page_token(cursor: TransferCursor | None, tenant_id: UUID, request: Message, *ignored: str) -> str:
+    if cursor is None:
         return ""
-    return write_token([place.phase, place.kind, place.after], tenant_id, _question(request, ignored))
+    return write_token([cursor.phase, cursor.kind, cursor.after], tenant_id, _token_request(request, ignored))
 
 
 def read_cursor(request: Message, tenant_id: UUID, *ignored: str) -> TransferCursor | None:
     token: str = request.page_token  # type: ignore[attr-defined]  # Every request of these has one.
-    parts = read_token(token, tenant_id, _question(request, ignored))
+    parts = read_token(token, tenant_id, _token_request(request, ignored))
     if parts is None:
         return None
     if len(parts) != len(("phase", "kind", "after")) or parts[1] not in KINDS or "\0" in parts[2]:
@@ -57,10 +57,10 @@ def read_cursor(request: Message, tenant_id: UUID, *ignored: str) -> TransferCur
     return TransferCursor(phase=parts[0], kind=parts[1], after=parts[2])
 
 
-def _question(request: Message, ignored: Sequence[str]) -> Message:
+def _token_request(request: Message, ignored: Sequence[str]) -> Message:
     """Return a request without what differs from page to page."""
-    question = type(request)()
-    question.CopyFrom(request)
+    token_request = type(request)()
+    token_request.CopyFrom(request)
     for name in ignored:
-        question.ClearField(name)
-    return question
+        token_request.ClearField(name)
+    return token_request

@@ -71,7 +71,7 @@ async def read_batch(
 
     What has expired at the time `now` is left out, with what names it.
     """
-    items, last = await _PORTIONS[kind](tx, tenant_id, after, count, at)
+    items, last = await _MAX_BATCHES[kind](tx, tenant_id, after, count, at)
     return await _visible(tx, tenant_id, kind, items, now=now), last
 
 
@@ -325,7 +325,7 @@ def _last(ids: Sequence[object], count: int) -> str | None:
     return str(ids[-1]) if len(ids) == count else None
 
 
-_PORTIONS: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[Portion]]] = {
+_MAX_BATCHES: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[Portion]]] = {
     "memory": _memories,
     "link": _links,
     "source_trust": _trusts,

@@ -43,9 +43,9 @@ class ImportMode(StrEnum):
 class ImportItem:
     """One item that can be stored: what its message says, and when it was made and changed where it comes from."""
 
-    place: int
+    line_number: int
     kind: str
-    said: object
+    draft: object
     # When it was made and last changed where it comes from; None where that is not known.
     create_time: datetime | None
     changed: datetime | None
@@ -64,7 +64,7 @@ class ImportBatch:
     @property
     def memories(self) -> list[Memory]:
         """Return the memories among them."""
-        return [item.said for item in self.items.get("memory", []) if isinstance(item.said, Memory)]
+        return [item.draft for item in self.items.get("memory", []) if isinstance(item.draft, Memory)]
 
     @property
     def count(self) -> int:
@@ -73,31 +73,33 @@ class ImportBatch:
 
 
 def parse_import(
-    given: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
+    imported: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
     """Read items; what is refused is named with the reason."""
     found = ImportBatch()
-    for one in given:
+    for one in imported:
         if isinstance(one, ImportProblem):
             found.errors.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
             # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
-            secret = ImportProblem(place=one.place, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value")
+            secret = ImportProblem(
+                line_number=one.line_number, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
+            )
             found.errors.append(secret)
             continue
         try:
             validate(one.message)
-            found.items.setdefault(one.kind, []).append(_arriving(one, at=at, by=by, max_content=max_content))
+            found.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
         except RpcError as refusal:
-            found.errors.append(import_error(one.place, one.kind, refusal))
+            found.errors.append(import_error(one.line_number, one.kind, refusal))
     return found
 
 
-def import_error(place: int, kind: str, refusal: RpcError) -> ImportProblem:
+def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProblem:
     """Return a refusal as what it says of an item."""
     first = refusal.violations[0][0] if refusal.violations else ""
-    return ImportProblem(place=place, kind=kind, reason=refusal.reason, field=first)
+    return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=first)
 
 
 def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
@@ -107,23 +109,23 @@ def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
 
 
 def merge_imported(
-    before: Memory, given: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
+    before: Memory, imported: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
 ) -> Memory:
     """Return what becomes of a memory that is there already; itself when nothing changes.
 
-    Where `given` wins, it brings its update_time; a restore is a change of its own time.
+    Where `imported` wins, it brings its update_time; a restore is a change of its own time.
     """
     # To readers it is new.
-    replaces_expired = before.is_active and before.is_expired(at) and not given.is_expired(at)
+    replaces_expired = before.is_active and before.is_expired(at) and not imported.is_expired(at)
     if mode is ImportMode.SKIP and not replaces_expired:
         return before
     is_later = changed is not None and changed > before.update_time
     wins = mode in {ImportMode.OVERWRITE, ImportMode.RESTORE} or is_later or replaces_expired
-    draft = given.draft if wins else before.draft
-    tags = given.draft.tags
+    draft = imported.draft if wins else before.draft
+    tags = imported.draft.tags
     if mode is ImportMode.MERGE:
         # What is there keeps its order.
-        tags = tuple(dict.fromkeys([*before.draft.tags, *given.draft.tags]))
+        tags = tuple(dict.fromkeys([*before.draft.tags, *imported.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
     is_back = wins and not before.is_active
     is_same_time = not wins or mode is ImportMode.RESTORE or changed in {None, before.update_time, at}
@@ -145,13 +147,13 @@ def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
     return found
 
 
-def find_fact_holder(holder: Memory | None, given: Memory, *, at: datetime) -> Memory | None:
+def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -> Memory | None:
     """Return the holder of an item's key where the item means it.
 
     Return None where case tells the keys apart, and where one of the two has expired at the time `at`. Such an item is
     another fact, which may say something else: it never replaces the one that is there.
     """
-    if holder is None or holder.draft.key != given.draft.key or holder.is_expired(at) != given.is_expired(at):
+    if holder is None or holder.draft.key != imported.draft.key or holder.is_expired(at) != imported.is_expired(at):
         return None
     return holder
 
@@ -173,24 +175,24 @@ def is_same_draft(one: Draft, other: Draft) -> bool:
     )
 
 
-def _arriving(one: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
+def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
     message = one.message
     agent_ids: tuple[str, ...] = ()
-    said: object = message
+    draft: object = message
     if one.kind == "memory":
-        said = _memory(message, at=at, by=by, max_content=max_content)
+        draft = _memory(message, at=at, by=by, max_content=max_content)
     elif one.kind == "link":
-        said = LinkDraft.of(message)
+        draft = LinkDraft.of(message)
     elif one.kind == "block":
         agent_ids = tuple(message.agent_ids)
         message = message.block
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
-        said = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+        draft = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
     return ImportItem(
-        place=one.place,
+        line_number=one.line_number,
         kind=one.kind,
-        said=said,
+        draft=draft,
         create_time=read_past_time(message, "create_time", at),
         changed=read_past_time(message, "update_time", at),
         agent_ids=agent_ids,
@@ -200,13 +202,13 @@ def _arriving(one: ImportLine, *, at: datetime, by: str, max_content: int) -> Im
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
     draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
-    given = str(message.memory_id)  # type: ignore[attr-defined]  # As said.
-    memory_id = reusable_id(given, draft.create_time, at)
+    imported = str(message.memory_id)  # type: ignore[attr-defined]  # A memory, by its kind.
+    memory_id = reusable_id(imported, draft.create_time, at)
     if memory_id is None:
         memory_id = new_id(draft.create_time)
-        if given and draft.external_id is None:
+        if imported and draft.external_id is None:
             # So that links, and the same import another time, still find it.
-            draft = replace(draft, external_id=given)
+            draft = replace(draft, external_id=imported)
     return Memory(
         memory_id=memory_id,
         draft=draft,

@@ -95,10 +95,10 @@ class Importer:
         # What comes and goes, for the quotas.
         self.usage = {"memories": 0, "links": 0, "blocks": 0}
 
-    async def apply(self, arrivals: ImportBatch) -> None:
+    async def apply(self, batch: ImportBatch) -> None:
         """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
-        self.errors += arrivals.errors
-        items = arrivals.items
+        self.errors += batch.errors
+        items = batch.items
         if "alias" in items:
             # Before any memory is locked, as everybody does who changes aliases.
             await self._tx.execute(QUERIES["lock_aliases"], tenant_id=self._tenant_id)
@@ -111,22 +111,22 @@ class Importer:
             ("block", self._block),
         ):
             for item in items.get(kind, []):
-                if isinstance(item.said, Block) and await self._was_purged(item.said):
-                    self.errors.append(ImportProblem(place=item.place, kind=kind, reason=REASON_PURGED))
+                if isinstance(item.draft, Block) and await self._was_purged(item.draft):
+                    self.errors.append(ImportProblem(line_number=item.line_number, kind=kind, reason=REASON_PURGED))
                     continue
                 try:
                     getattr(self, await store(item)).append(kind)
                 except TransactionConflict:
                     raise
                 except RpcError as refusal:
-                    self.errors.append(import_error(item.place, kind, refusal))
+                    self.errors.append(import_error(item.line_number, kind, refusal))
 
     async def _memories(self, items: Sequence[ImportItem]) -> None:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
         given = await names.avoid_message_ids(
-            tx, tenant_id, [memory for item in items if isinstance(memory := item.said, Memory)]
+            tx, tenant_id, [memory for item in items if isinstance(memory := item.draft, Memory)]
         )
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
         holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
@@ -150,7 +150,7 @@ class Importer:
                     raise DuplicateInBatch
                 taken |= named
                 if before is None and memory.memory_id in buried:
-                    self.errors.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
+                    self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
                 elif before is None:
                     check_key_free(memory, keys, at=self._at)
                     new.append(memory)
@@ -163,7 +163,7 @@ class Importer:
             except TransactionConflict:
                 raise
             except RpcError as refusal:
-                self.errors.append(import_error(item.place, "memory", refusal))
+                self.errors.append(import_error(item.line_number, "memory", refusal))
         documents = documents_of(new, at=self._at, embeddings=embeddings)
         with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
             await entries.insert_memories(tx, tenant_id, new, documents, at=self._at)
@@ -178,7 +178,7 @@ class Importer:
             self.unchanged.append("memory")
             return
         if is_buried:
-            self.errors.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
+            self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
             return
         # While it was expired, another memory may have taken its names: refuse before anything is written.
         comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
@@ -201,12 +201,12 @@ class Importer:
         if memory.is_expired(self._at):
             self.expired.append("memory")
 
-    async def _ends(self, *wanted: str) -> list[UUID]:
+    async def _ends(self, *memory_names: str) -> list[UUID]:
         """Return the memories that names stand for. Raises MemoryNotFound."""
-        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, wanted)
-        if not found.keys() >= set(wanted):
+        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
+        if not found.keys() >= set(memory_names):
             raise MemoryNotFound
-        return [found[name]["memory_id"] for name in wanted]
+        return [found[name]["memory_id"] for name in memory_names]
 
     def _keeps(self, item: ImportItem, update_time: datetime) -> bool:
         """Say whether what is there stays as it is."""
@@ -222,7 +222,7 @@ class Importer:
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
     async def _link(self, item: ImportItem) -> str:
-        draft: Any = item.said
+        draft: Any = item.draft
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
         from_id, to_id = await self._ends(draft.from_name, draft.to_name)
         create_time = item.create_time or self._at
@@ -231,13 +231,13 @@ class Importer:
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        held = await edges.find_link_ids(self._tx, self._tenant_id, [made.pair])
-        if made.pair not in held:
+        existing_links = await edges.find_link_ids(self._tx, self._tenant_id, [made.pair])
+        if made.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
                 new = await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await edges.lock_link(self._tx, self._tenant_id, held[made.pair])
+        before: Link = await edges.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
         if self._keeps(item, before.update_time):
             return "unchanged"
         after = before.revise(draft, at=self._at, by=self._by)
@@ -250,7 +250,7 @@ class Importer:
         return "updated"
 
     async def _trust(self, item: ImportItem) -> str:
-        message: Any = item.said
+        message: Any = item.draft
         key = source_key(message.source_key)
         row = await self._tx.row(QUERIES["lock_source_trust"], tenant_id=self._tenant_id, source_key=key)
         before = None if row is None else SourceTrust(**dict(row))
@@ -271,7 +271,7 @@ class Importer:
         return "updated" if before else "created"
 
     async def _alias(self, item: ImportItem) -> str:
-        message: Any = item.said
+        message: Any = item.draft
         alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
         rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
         known = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
@@ -311,7 +311,7 @@ class Importer:
         return "updated" if before else "created"
 
     async def _conflict(self, item: ImportItem) -> str:
-        message: Any = item.said
+        message: Any = item.draft
         a_id, b_id = sorted(await self._ends(message.a_memory_id, message.b_memory_id))
         canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
         if a_id == b_id or canonical not in {None, a_id, b_id}:
@@ -353,7 +353,7 @@ class Importer:
         return await tombstones.has_block(self._tx, self._tenant_id, block.block_id)
 
     async def _block(self, item: ImportItem) -> str:
-        given: Any = item.said
+        given: Any = item.draft
         before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
         outcome = "created"
         if before is None:
@@ -376,7 +376,7 @@ class Importer:
             try:
                 new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
             except RpcError as refusal:
-                self.errors.append(import_error(item.place, "block", refusal))
+                self.errors.append(import_error(item.line_number, "block", refusal))
                 continue
             outcome = "updated" if new and outcome == "unchanged" else outcome
         return outcome
@@ -393,8 +393,8 @@ class Importer:
             found = await entries.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in found.values():
                 if memory.is_active:
-                    gone = memory.delete(at=at, by=by)
-                    await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
+                    deleted_memory = memory.delete(at=at, by=by)
+                    await entries.update_memory(tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted")
                     self.usage["memories"] -= 1
         elif kind == "link":
             gone_links = await edges.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)

@@ -63,7 +63,7 @@ class TransferItem:
 class ImportLine:
     """An item on its way in, by its place in what was given."""
 
-    place: int
+    line_number: int
     kind: str
     message: Any
 
@@ -72,7 +72,7 @@ class ImportLine:
 class ImportProblem:
     """Why an item was not stored."""
 
-    place: int
+    line_number: int
     kind: str
     reason: str
     field: str = ""
@@ -90,35 +90,35 @@ def format_line(item: TransferItem) -> str:
 
 def parse_lines(text: str) -> Iterator[ImportLine | ImportProblem]:
     """Read lines; a header says nothing more. Raises ImportFormatUnknown for the header of another format."""
-    for place, line in enumerate(text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            said = exact.loads(line)
+            values = exact.loads(line)
         except (ValueError, RecursionError):
-            said = None
-        if isinstance(said, dict) and "format" in said:
-            if said["format"] != FORMAT:
-                raise ImportFormatUnknown(format=said["format"])
+            values = None
+        if isinstance(values, dict) and "format" in values:
+            if values["format"] != FORMAT:
+                raise ImportFormatUnknown(format=values["format"])
             continue
-        yield parse_item(place, said)
+        yield parse_item(line_number, values)
 
 
-def parse_item(place: int, said: object) -> ImportLine | ImportProblem:
+def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
     """Read an object of one name, its kind, and one value."""
-    if not isinstance(said, dict) or len(said) != 1:
-        return ImportProblem(place=place, kind="", reason=LINE_INVALID)
-    ((kind, value),) = said.items()
+    if not isinstance(values, dict) or len(values) != 1:
+        return ImportProblem(line_number=line_number, kind="", reason=LINE_INVALID)
+    ((kind, value),) = values.items()
     if kind not in MESSAGES:
-        return ImportProblem(place=place, kind="", reason=LINE_INVALID)
+        return ImportProblem(line_number=line_number, kind="", reason=LINE_INVALID)
     try:
         message = MESSAGES[kind]()
         fields.from_values(value, message)
     except FieldInvalid as refusal:
-        return ImportProblem(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
+        return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
-        return ImportProblem(place=place, kind=kind, reason=LINE_INVALID)
-    return ImportLine(place=place, kind=kind, message=message)
+        return ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
+    return ImportLine(line_number=line_number, kind=kind, message=message)
 
 
 def changed_fields(before: Message, after: Message) -> list[str]:
@@ -146,8 +146,8 @@ def count_kinds(kinds: Sequence[str]) -> dict[str, int]:
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def _line(said: object) -> str:
-    return exact.escape_active(exact.dumps(said)) + "\n"
+def _line(values: object) -> str:
+    return exact.escape_active(exact.dumps(values)) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,64 +45,64 @@ class TransferHandlers:
 
     async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
         who, tenant_id, size = caller(context), caller(context).tenant(), resolve_page_size(request.page_size)
-        place: TransferCursor | None = convert.read_cursor(request, tenant_id)
+        cursor: TransferCursor | None = convert.read_cursor(request, tenant_id)
         lines: list[str] = []
-        if place is None:
+        if cursor is None:
             at = now()
             await self._store.start_export(tenant_id, at=at, by=who.principal)
             lines.append(portable.header(at.isoformat()))
-            place = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
-        at, items, length = _moment(place.phase), 0, 0
-        while place is not None and items < size and length < PAGE_BYTES:
-            found, beyond = await self._store.read_batch(
-                tenant_id, place, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
+            cursor = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
+        at, items, length = _moment(cursor.phase), 0, 0
+        while cursor is not None and items < size and length < PAGE_BYTES:
+            found, next_cursor = await self._store.read_batch(
+                tenant_id, cursor, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
             )
             for item in found:
                 line = portable.format_line(item)
                 length += len(line.encode())
                 if items and length > PAGE_BYTES:
-                    beyond = place
+                    next_cursor = cursor
                     break
                 lines.append(line)
                 items += 1
-                place = TransferCursor(phase=place.phase, kind=place.kind, after=item.item_id)
-            place = beyond
+                cursor = TransferCursor(phase=cursor.phase, kind=cursor.kind, after=item.item_id)
+            cursor = next_cursor
         return pb.ExportDataResponse(
             lines="".join(lines),
             item_count=items,
             as_of_time=to_timestamp(at),
-            next_page_token=convert.page_token(place, tenant_id, request),
+            next_page_token=convert.page_token(cursor, tenant_id, request),
         )
 
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
         who, at = caller(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
-        given = list((memoryvault.parse_document if is_vault else portable.parse_lines)(request.lines))
-        if len(given) > MAX_ITEMS:
+        lines_read = list((memoryvault.parse_document if is_vault else portable.parse_lines)(request.lines))
+        if len(lines_read) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
 
-        def respond(applying: Importer) -> pb.ImportDataResponse:
-            pending = self._embeddings.expected_pending(applying.documents)
+        def respond(importer: Importer) -> pb.ImportDataResponse:
+            pending = self._embeddings.expected_pending(importer.documents)
             return pb.ImportDataResponse(
-                counts=convert.import_counts(applying),
-                errors=convert.import_errors(applying),
+                counts=convert.import_counts(importer),
+                errors=convert.import_errors(importer),
                 pending_embedding_count=pending,
-                kept_embedding_count=applying.vectors.kept,
-                remade_embeddings=applying.vectors.recomputed,
+                kept_embedding_count=importer.vectors.kept,
+                remade_embeddings=importer.vectors.recomputed,
             )
 
-        imported, applying = await self._store.import_items(
+        imported, importer = await self._store.import_items(
             who.tenant(),
             IdempotencyKey.of(who, request),
-            given,
+            lines_read,
             _MODES[request.mode],
             respond,
             dry_run=request.dry_run,
             at=at,
             by=who.principal,
         )
-        if applying is not None and not request.dry_run:
-            await self._embeddings.make(applying.documents, remaining=context.time_remaining())
+        if importer is not None and not request.dry_run:
+            await self._embeddings.make(importer.documents, remaining=context.time_remaining())
         return pb.ImportDataResponse.FromString(imported) if isinstance(imported, bytes) else imported
 
 

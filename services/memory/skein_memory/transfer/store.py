@@ -53,14 +53,14 @@ class TransferStore:
         self._max_content = max_content
 
     async def read_batch(
-        self, tenant_id: UUID, place: TransferCursor, *, count: int, at: datetime, now: datetime
+        self, tenant_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[TransferItem], TransferCursor | None]:
         """Read a portion of a tenant's memory as it was at a time, less what has expired since; and where to go on."""
         async with self._database.tenant(tenant_id) as tx:
             items, last = await exporter.read_batch(
-                tx, tenant_id, place.kind, after=place.after, count=count, at=at, now=now
+                tx, tenant_id, cursor.kind, after=cursor.after, count=count, at=at, now=now
             )
-        return items, place.advance(last)
+        return items, cursor.advance(last)
 
     async def start_export(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
         """Wait for the transactions that are open now, so that the export has their writes; record the event."""
@@ -73,8 +73,8 @@ class TransferStore:
     async def import_items(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
-        given: Sequence[ImportLine | ImportProblem],
+        idempotency_key: IdempotencyKey,
+        lines: Sequence[ImportLine | ImportProblem],
         mode: ImportMode,
         respond: Callable[[Importer], Response],
         *,
@@ -83,19 +83,19 @@ class TransferStore:
         by: str,
     ) -> tuple[Response | bytes, Importer | None]:
         """Store items, or find out what would be done; or return the request's first answer. Raises QuotaExceeded."""
-        arrivals = parse_import(given, at=at, by=by, max_content=self._max_content)
-        await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
-        answer: tuple[Response, Importer] | None = None
+        import_batch = parse_import(lines, at=at, by=by, max_content=self._max_content)
+        await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
+        result: tuple[Response, Importer] | None = None
         with suppress(_Rollback):
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is not None:
                     return first, None
                 policy = await self._policies.of(tx, tenant_id)
-                applying = Importer(tx, tenant_id, policy, mode, at=at, by=by)
-                await applying.apply(arrivals)
-                response = respond(applying)
-                answer = response, applying
+                importer = Importer(tx, tenant_id, policy, mode, at=at, by=by)
+                await importer.apply(import_batch)
+                response = respond(importer)
+                result = response, importer
                 if dry_run:
                     raise _Rollback
                 event = Event(
@@ -103,16 +103,16 @@ class TransferStore:
                     entity_type="tenant",
                     entity_id=str(tenant_id),
                     summary="data imported",
-                    payload={"created": len(applying.created), "updated": len(applying.updated)},
+                    payload={"created": len(importer.created), "updated": len(importer.updated)},
                 )
-                if applying.created or applying.updated:
+                if importer.created or importer.updated:
                     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
                     # What is too much for a level passes down at once, so many memories; the upkeep goes on.
                     await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-                await self._idempotency.answer(tx, tenant_id, once, response)
-                await self._quotas.charge(tx, tenant_id, applying.usage)
-        assert answer is not None  # noqa: S101 - made before it was undone.
-        return answer
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+                await self._quotas.charge(tx, tenant_id, importer.usage)
+        assert result is not None  # noqa: S101 - made before it was undone.
+        return result
 
 
 class _Rollback(Exception):

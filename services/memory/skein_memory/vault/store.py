@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 
 # Secrets that one transaction seals anew.
-PORTION = 500
+BATCH_SIZE = 500
 
 
 class Vault:
@@ -112,23 +112,23 @@ class Vault:
         resealed = 0
         for row, key in zip(rows[1:], older, strict=True):
             found = await tx.rows(
-                QUERIES["list_older_secrets"], tenant_id=tenant_id, key_id=key.key_id, count=PORTION - resealed
+                QUERIES["list_older_secrets"], tenant_id=tenant_id, key_id=key.key_id, count=BATCH_SIZE - resealed
             )
             for secret in found:
                 memory_id = secret["memory_id"]
                 sealed = Ciphertext(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
                 value = key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
-                anew = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
+                reencrypted = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
                 await tx.execute(
                     QUERIES["reencrypt_secret"],
                     tenant_id=tenant_id,
                     memory_id=memory_id,
                     key_id=newest.key_id,
-                    nonce=anew.nonce,
-                    ciphertext=anew.ciphertext,
+                    nonce=reencrypted.nonce,
+                    ciphertext=reencrypted.ciphertext,
                 )
             resealed += len(found)
-            if resealed == PORTION:
+            if resealed == BATCH_SIZE:
                 return resealed, True
             await tx.execute(QUERIES["delete_tenant_key"], tenant_id=tenant_id, key_id=key.key_id)
             await tx.execute(QUERIES["count_master_key"], fingerprint=row["master_key"], amount=-1)
@@ -145,14 +145,19 @@ class TenantKeyStore:
         self._vault = vault
 
     async def rotate(
-        self, tenant_id: UUID, once: IdempotencyKey, respond: Callable[[str, int, bool], Response], *, at: datetime
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        respond: Callable[[str, int, bool], Response],
+        *,
+        at: datetime,
     ) -> Response | bytes:
         """Make a new key unless secrets of before still wait for the newest one; seal a portion of them with it.
 
         Return the first answer when the request came before. Raises MasterKeyMissing and SecretSealed.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             self._vault.master_keys.check_current()
@@ -171,9 +176,9 @@ class TenantKeyStore:
                 summary=f"key rotated: {resealed} secrets{', more to come' if more else ''}",
                 payload={"count": resealed, "more": more},
             )
-            await writer.insert_events(tx, tenant_id, [rotated], at=at, by=once.principal)
+            await writer.insert_events(tx, tenant_id, [rotated], at=at, by=idempotency_key.principal)
             response = respond(key_id, resealed, more)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:

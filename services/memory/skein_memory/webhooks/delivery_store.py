@@ -46,16 +46,16 @@ Response = TypeVar("Response", bound=Message)
 
 # Events that one look at the log takes for a watch, and watches that one transaction looks at. A tenant with many
 # watches gets fewer events at once, so that one look queues about as many deliveries as any other.
-_EVENTS_AT_ONCE = 200
-_LEAST_EVENTS_AT_ONCE = 20
-_DELIVERIES_AT_ONCE = 1000
-_WATCHES_AT_ONCE = 1000
+_EVENTS_BATCH_SIZE = 200
+_LEAST_EVENTS_BATCH_SIZE = 20
+_DELIVERIES_BATCH_SIZE = 1000
+_WATCHES_BATCH_SIZE = 1000
 # A worker that claimed a delivery and went silent holds it up for so long.
 _LEASE = timedelta(seconds=60)
 _RETENTION = timedelta(days=7)
-_REMOVED_AT_ONCE = 500
+_REMOVED_BATCH_SIZE = 500
 # Due deliveries are counted up to this.
-MOST_COUNTED = 1000
+MAX_LINKS_COUNTED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class QueueStatus:
 
     is_watched: bool = False
     more: bool = False
-    # Deliveries that are due, MOST_COUNTED at most, and since when the oldest of them is.
+    # Deliveries that are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is.
     due: int = 0
     oldest_due: datetime | None = None
 
@@ -99,7 +99,7 @@ class DeliveryStore:
     async def retry_delivery(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         delivery_id: UUID,
         respond: Callable[[asyncpg.Record], Response],
         *,
@@ -107,7 +107,7 @@ class DeliveryStore:
     ) -> Response | bytes:
         """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
@@ -115,7 +115,7 @@ class DeliveryStore:
                 raise DeliveryNotFound
             await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
             response = respond(row)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
@@ -126,8 +126,10 @@ class DeliveryStore:
             if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
                 return QueueStatus()
             await end_watches_with_grants(tx, tenant_id, at)
-            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE)
-            at_once = min(_EVENTS_AT_ONCE, max(_LEAST_EVENTS_AT_ONCE, _DELIVERIES_AT_ONCE // max(1, len(watches))))
+            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_BATCH_SIZE)
+            at_once = min(
+                _EVENTS_BATCH_SIZE, max(_LEAST_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
+            )
             # Watches that have seen the same events are all told of the next ones by one look.
             by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
             for row in watches:
@@ -143,7 +145,7 @@ class DeliveryStore:
                 if changes:
                     await _queue_changes(tx, tenant_id, group, changes, at=at)
                 more = more or len(changes) == at_once
-            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
         count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
         return QueueStatus(is_watched=True, more=more, due=count, oldest_due=oldest)
 
@@ -171,13 +173,13 @@ class DeliveryStore:
             )
             if not claimed:
                 return []
-            told = await tx.rows(
+            delayed = await tx.rows(
                 QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
             watches = await tx.rows(
                 QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
             )
-        changes = {row["change_id"]: row for row in told}
+        changes = {row["change_id"]: row for row in delayed}
         known = {row["watch_id"]: watch_of(row) for row in watches}
         return [
             Attempt(
@@ -192,9 +194,9 @@ class DeliveryStore:
         ]
 
     async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
-        """Return how many deliveries are due, MOST_COUNTED at most, and since when the oldest of them is."""
+        """Return how many deliveries are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is."""
         async with self._database.tenant(tenant_id) as tx:
-            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
@@ -264,7 +266,7 @@ class DeliveryStore:
         """Remove some of the deliveries that ended a week ago; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.execute(
-                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_AT_ONCE
+                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_BATCH_SIZE
             )
 
 

@@ -64,18 +64,18 @@ class WebhookDraft:
 
     def update(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
         """Return it with the fields that the mask names, checked."""
-        given, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
+        message, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
         values: dict[str, object] = {}
         if "display_name" in fields:
-            values["display_name"] = given.display_name
+            values["display_name"] = message.display_name
         if "event_types" in fields:
-            values["event_types"] = tuple(sorted(given.event_types))
+            values["event_types"] = tuple(sorted(message.event_types))
         if "where" in fields:
-            values["condition"] = given.where.strip()
+            values["condition"] = message.where.strip()
         if "webhook_url" in fields:
-            values["webhook_url"] = given.webhook_url
+            values["webhook_url"] = message.webhook_url
         if "active" in fields:
-            values["is_active"] = given.active
+            values["is_active"] = message.active
         return replace(self, **values).validate()  # type: ignore[arg-type]  # Each of its field's type.
 
     def validate(self) -> Self:
@@ -197,12 +197,12 @@ def secret_text(key: bytes) -> str:
 
 def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
     """Return what is sent of an event."""
-    told = {
+    payload = {
         "type": event["event_type"],
         "timestamp": create_time.isoformat(),
         "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
     }
-    return exact.dumps(told, ensure_ascii=True).encode()
+    return exact.dumps(payload, ensure_ascii=True).encode()
 
 
 def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
-_REMOVED_AT_ONCE = 500
+_REMOVED_BATCH_SIZE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
@@ -47,7 +47,7 @@ class WebhookStore:
     async def create_watch(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: WebhookDraft,
         key: TenantKey,
         respond: Callable[[Webhook], Response],
@@ -61,7 +61,7 @@ class WebhookStore:
         """
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             await tx.execute(
@@ -69,16 +69,18 @@ class WebhookStore:
                 tenant_id=tenant_id,
                 watch_id=key.key_id,
                 create_time=at,
-                created_by=once.principal,
+                created_by=idempotency_key.principal,
                 grant_ids=list(grant_ids),
                 **_said(draft),
                 **_columns(wrapped),
             )
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
             watch = await read_watch(tx, tenant_id, key.key_id)
-            await record_watch_event(tx, tenant_id, "watch_created", watch.watch_id, at=at, by=once.principal)
+            await record_watch_event(
+                tx, tenant_id, "watch_created", watch.watch_id, at=at, by=idempotency_key.principal
+            )
             response = respond(watch)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"watches": 1})
         return response
 
@@ -98,7 +100,7 @@ class WebhookStore:
     async def update_watch(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         watch_id: UUID,
         change: Callable[[WebhookDraft], WebhookDraft],
         respond: Callable[[Webhook], Response],
@@ -109,7 +111,7 @@ class WebhookStore:
     ) -> Response | bytes:
         """Replace what a watch says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, watch_id, query="lock_watch")
@@ -122,19 +124,19 @@ class WebhookStore:
                 watch_id=watch_id,
                 is_active=after.is_active,
                 at=at,
-                updated_by=once.principal,
+                updated_by=idempotency_key.principal,
                 grant_ids=makers(before.grant_ids),
                 **_said(after),
             )
-            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=idempotency_key.principal)
             response = respond(await read_watch(tx, tenant_id, watch_id))
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def rotate_secret(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         key: TenantKey,
         respond: Callable[[Webhook], Response],
         *,
@@ -143,28 +145,28 @@ class WebhookStore:
         """Sign what a watch is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, key.key_id, query="lock_watch")
             await self._rekey(tx, tenant_id, before, wrapped)
-            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=idempotency_key.principal)
             response = respond(before)
-            await self._idempotency.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def delete_watch(
-        self, tenant_id: UUID, once: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
+        self, tenant_id: UUID, idempotency_key: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
     ) -> None:
         """Remove a watch with its deliveries, once for each request. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
             if master_key is None:
                 raise WatchNotFound
             await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=idempotency_key.principal)
             await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
     def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
@@ -178,7 +180,7 @@ class WebhookStore:
             return 0
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_AT_ONCE
+                QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
             )
             for row in rows:
                 await self.rewrap(tx, tenant_id, row["watch_id"])
