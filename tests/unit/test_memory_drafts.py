@@ -20,7 +20,7 @@ from skein_kit.errors import (
 )
 from skein_memory.errors import LinkToItself, MemoryNotFound
 from skein_memory.links.model import LinkDraft
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import Draft, Memory, create_memories, documents_of, drafts_of
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 123456, tzinfo=UTC)
@@ -285,7 +285,7 @@ def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:
         metadata=struct_of(m=True), create_time=stamp(NOW),
     )  # fmt: skip
 
-    assert Draft.of(wire.memory(memory), at=NOW, max_content=100) == memory.draft
+    assert Draft.of(memories_convert.memory(memory), at=NOW, max_content=100) == memory.draft
 
 
 def test_a_link_is_related_and_strong_unless_said_otherwise() -> None:

@@ -14,7 +14,7 @@ from skein_kit.ids import new_id
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.memories.model import Memory
 from skein_memory.transfer import memoryvault
-from skein_memory.transfer import model as portable
+from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_items import ImportItem, ImportMode, merge_imported, parse_import, reusable_id
 from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
@@ -39,10 +39,10 @@ def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
 def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: list[str]) -> None:
     message = memory_pb2.Memory(content=content, tags=tags, importance=0.25)
 
-    text = portable.format_line(TransferItem(kind="memory", item_id="m", message=message))
+    text = transfer_model.format_line(TransferItem(kind="memory", item_id="m", message=message))
 
     assert len(text.splitlines()) == 1
-    assert list(portable.parse_lines(text)) == [ImportLine(line_number=1, kind="memory", message=message)]
+    assert list(transfer_model.parse_lines(text)) == [ImportLine(line_number=1, kind="memory", message=message)]
 
 
 def test_what_the_service_records_makes_no_difference() -> None:
@@ -50,8 +50,8 @@ def test_what_the_service_records_makes_no_difference() -> None:
     other = memory_pb2.Memory(content="x", revision=7, importance=0.75, updated_by="somebody")
     block = snapshots_pb2.PortableBlock(block=blocks_pb2.Block(value="v"), agent_ids=["a"])
 
-    assert portable.changed_fields(one, other) == ["importance"]
-    assert portable.changed_fields(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
+    assert transfer_model.changed_fields(one, other) == ["importance"]
+    assert transfer_model.changed_fields(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
 
 
 def test_only_an_id_that_was_made_from_the_creation_time_is_kept() -> None:

@@ -16,7 +16,7 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import archive
 from skein_memory.queries import QUERIES
 
@@ -184,10 +184,10 @@ async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetim
 
 
 async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
-    before = (await entries.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
+    before = (await memory_rows.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
     after = archive(before, at=at, by=by)
     if after is not before:
-        await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
+        await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
 
 
 def revision_of(before: Alias, until: datetime) -> Revision:

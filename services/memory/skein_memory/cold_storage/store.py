@@ -12,11 +12,11 @@ from google.protobuf.message import Message
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
-from skein_memory.cold_storage import rows as cold_rows
+from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.content_tables import CONTENT_TABLES
 from skein_memory.memories.events import purge_events
 from skein_memory.queries import QUERIES
@@ -173,14 +173,14 @@ class ArchiveStore:
             candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:MEMORIES_PER_ARCHIVE]
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             found = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
-            rows = await cold_rows.read_rows(tx, tenant_id, found) if found else {}
+            rows = await archive_rows.read_rows(tx, tenant_id, found) if found else {}
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
         return ArchiveBatch(memory_ids=found, rows=rows, after_id=_next(scanned_rows, candidates, found), newest=newest)
 
     async def _file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
         # Another process's clock may be ahead.
         archive_id = max(new_id(at), UUID(int=batch.newest.int + 1))
-        written = await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(batch.rows))
+        written = await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(batch.rows))
         return ArchiveFile(archive_id=archive_id, written=written)
 
     async def _move_to_archive(
@@ -195,12 +195,12 @@ class ArchiveStore:
         by: str,
     ) -> asyncpg.Record | None:
         """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
-        locked = await entries.lock_memories(tx, tenant_id, batch.memory_ids)
+        locked = await memory_rows.lock_memories(tx, tenant_id, batch.memory_ids)
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
         # Compared by what hangs on them too: a link or a tag changes no revision.
-        if await cold_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
+        if await archive_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
             return None
         await tx.execute(QUERIES["lock_archive_creation"], tenant_id=tenant_id)
         # A purge that looked through all archives up to one has only newer ones to look through.
@@ -269,17 +269,19 @@ class ArchiveStore:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            archived = await _lock_archives(tx, tenant_id, archive_id, cold_rows.referenced_memory_ids(rows) - set(ids))
+            archived = await _lock_archives(
+                tx, tenant_id, archive_id, archive_rows.referenced_memory_ids(rows) - set(ids)
+            )
             archive_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
             if archive_row is None:
                 raise ArchiveNotFound
             if archive_row["checksum"] != archive["checksum"]:
                 # Something was purged from it meanwhile, which must not come back.
                 raise TransactionConflict
-            there = await cold_rows.existing_memory_ids(tx, tenant_id, ids)
+            there = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
             coming = [id_ for id_ in ids if id_ not in there]
-            links = await cold_rows.insert_rows(tx, tenant_id, rows, set(coming), archived)
-            memories = await entries.read_memories(tx, tenant_id, coming)
+            links = await archive_rows.insert_rows(tx, tenant_id, rows, set(coming), archived)
+            memories = await memory_rows.read_memories(tx, tenant_id, coming)
             purged_ids = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
             for table, query in CONTENT_TABLES.items() if purged_ids else ():
                 removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged_ids))

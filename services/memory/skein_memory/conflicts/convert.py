@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.conflicts.model import pair_key
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
     from skein_memory.conflicts.model import Conflict, Resolution
@@ -37,8 +37,8 @@ def conflict(value: Conflict) -> pb.Conflict:
     return pb.Conflict(
         pair_key=pair_key(value.a.memory_id, value.b.memory_id),
         reason=f"CONFLICT_REASON_{value.reason.upper()}",
-        a=wire.memory(value.a),
-        b=wire.memory(value.b),
+        a=memories_convert.memory(value.a),
+        b=memories_convert.memory(value.b),
         score=value.score,
         resolution=None if value.resolution is None else resolution(value.resolution),
     )

@@ -11,17 +11,17 @@ from google.protobuf.message import Message
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
-from skein_memory.conflicts import pairs as conflict_pairs
+from skein_memory.conflicts import pairs
 from skein_memory.conflicts.model import Conflict, Resolution, pair_key
 from skein_memory.conflicts.pairs import BEGINNING, END, ScanPosition, sorted_pair
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
 
@@ -105,7 +105,7 @@ class ConflictStore:
     ) -> ConflictBatch:
         """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
         async with self._database.tenant(tenant_id) as tx:
-            candidates, end = await conflict_pairs.scan_candidates(
+            candidates, end = await pairs.scan_candidates(
                 tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
             )
             columns = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
@@ -119,7 +119,7 @@ class ConflictStore:
                 key=lambda candidate: candidate.rank,
             )
             page = behind[:count]
-            found = await entries.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            found = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
             shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
         memories = {memory.memory_id: memory for memory in shown}
         portion = replace(wanted, end=end)
@@ -163,7 +163,7 @@ class ConflictStore:
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
             # Whoever speaks of the same pair waits here.
-            memories = await entries.lock_memories(tx, tenant_id, pair)
+            memories = await memory_rows.lock_memories(tx, tenant_id, pair)
             if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
                 raise MemoryNotFound
             before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
@@ -254,7 +254,7 @@ async def _apply_resolution(
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
     count = 0
     if before is not None and before.link_id is not None:
-        count -= len(await edges.remove(tx, tenant_id, [before.link_id], at=at, by=by))
+        count -= len(await link_rows.remove(tx, tenant_id, [before.link_id], at=at, by=by))
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
         reopened = memories[before.other_memory_id]
         if reopened.draft.valid_to_time == before.closed_time:
@@ -277,7 +277,7 @@ async def _apply_resolution(
         updated_by=by,
         record_time=at,
     )
-    made = await edges.insert(tx, tenant_id, [link], at=at, by=by)
+    made = await link_rows.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
@@ -301,7 +301,7 @@ async def _end(
     after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)
-    await entries.update_memory(tx, tenant_id, memory, after, at=at)
+    await memory_rows.update_memory(tx, tenant_id, memory, after, at=at)
 
 
 def revision_of(before: Resolution, until: datetime) -> Revision:

@@ -11,10 +11,10 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-from skein_memory.curation import convert as curation_wire
+from skein_memory.curation import convert
 from skein_memory.curation import model as curation
 from skein_memory.curation.store import FIRST, DecayResult, DuplicateGroup, MergeResult, Reinforcement, ReinforceResult
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.scoring import convert as scoring_convert
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class CurationHandlers:
 
         def respond(done: ReinforceResult) -> scores_pb2.ReinforceResponse:
             return scores_pb2.ReinforceResponse(
-                memories=[curation_wire.reinforced(memory) for memory in done.memories], truncated=done.truncated
+                memories=[convert.reinforced(memory) for memory in done.memories], truncated=done.truncated
             )
 
         stored = await self._store.reinforce(
@@ -94,7 +94,7 @@ class CurationHandlers:
 
         def respond(merged: MergeResult) -> memory_pb2.MergeResponse:
             response = memory_pb2.MergeResponse(
-                memory=wire.memory(merged.memory),
+                memory=memories_convert.memory(merged.memory),
                 archived_memory_ids=[str(id_) for id_ in merged.archived_ids],
                 moved_link_count=merged.moved_links,
             )
@@ -131,7 +131,7 @@ class CurationHandlers:
 
         def respond(groups: Sequence[DuplicateGroup], cursor: UUID | None) -> scores_pb2.ConsolidateResponse:
             return scores_pb2.ConsolidateResponse(
-                groups=[curation_wire.group(one) for one in groups],
+                groups=[convert.group(one) for one in groups],
                 next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
             )
 

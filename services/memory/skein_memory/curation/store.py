@@ -12,14 +12,14 @@ from skein_kit.ids import new_ids
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import archive
 from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
-from skein_memory.scoring import model as scores
+from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ class CurationStore:
         """Return a memory's id and what it is worth, term by term, at the time `at`. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
-            memory = entries.memory_of(found[name]) if name in found else None
+            memory = memory_rows.memory_of(found[name]) if name in found else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
             inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
             formula = (await self._policies.of(tx, tenant_id)).importance_formula
-        return memory.memory_id, scores.explain(memory, inputs, formula=formula, at=at)
+        return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
         self,
@@ -132,7 +132,7 @@ class CurationStore:
                 raise MemoryNotFound
             memory_id: UUID = found[name]["memory_id"]
             neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
-            memories = await entries.lock_memories(tx, tenant_id, [memory_id, *neighbours])
+            memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
             if memory_id not in memories or not memories[memory_id].is_visible(at):
                 raise MemoryNotFound
             raised = []
@@ -143,7 +143,7 @@ class CurationStore:
                 confidence, importance = share * by_much.confidence, share * by_much.importance
                 after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
                 if after.draft != before.draft:
-                    await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
+                    await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
                 raised.append(after if after.draft != before.draft else before)
             response = respond(ReinforceResult(memories=raised, truncated=more))
             await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
@@ -200,12 +200,12 @@ class CurationStore:
                 raise MemoryNotFound
             # Two names may stand for one memory.
             ids = list(dict.fromkeys(found[name]["memory_id"] for name in memory_names))
-            locked = await entries.lock_memories(tx, tenant_id, ids)
+            locked = await memory_rows.lock_memories(tx, tenant_id, ids)
             if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
                 raise MemoryNotFound
             memories = [locked[id_] for id_ in ids]
             after = curation.merge(memories, max_content=max_content, at=at, by=by)
-            documents = await entries.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+            documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
             await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
             moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
             change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
@@ -242,7 +242,7 @@ class CurationStore:
                 tx, tenant_id, after, most, at=at, dry_run=dry_run
             )
             ids = [id_ for _, members in found for id_ in members]
-            read = entries.read_memories if dry_run else entries.lock_memories
+            read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
             memories = await read(tx, tenant_id, ids) if ids else {}
             groups: list[DuplicateGroup] = []
             for sameness, members in found:
@@ -278,7 +278,7 @@ async def _decay(
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
         return DecayResult(decayed=0, more=False)
-    memories = await entries.lock_memories(tx, tenant_id, memory_ids)
+    memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have done some of them while the locks were waited for.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
     decayed = 0
@@ -292,7 +292,7 @@ async def _decay(
         periods, then = idleness.due_periods(used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
-            await entries.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
+            await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
             decayed += 1
         await tx.execute(
             QUERIES["mark_decay"],
@@ -310,7 +310,7 @@ async def _archive(
     for before in memories:
         after = archive(before, at=at, by=by)
         if after is not before:
-            await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
+            await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
 
 
 async def _supersede(
@@ -335,7 +335,7 @@ async def _supersede(
         )
         for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
-    return len(await edges.insert(tx, tenant_id, links, at=at, by=by))
+    return len(await link_rows.insert(tx, tenant_id, links, at=at, by=by))
 
 
 async def _move_links(
@@ -349,7 +349,7 @@ async def _move_links(
     ids = {row["link_id"] for row in rows}
     if len(ids) > MAX_LINKS:
         raise MergeTooLarge(kind="links", limit=MAX_LINKS)
-    removed = await edges.remove(tx, tenant_id, sorted(ids), at=at, by=by)
+    removed = await link_rows.remove(tx, tenant_id, sorted(ids), at=at, by=by)
     archived = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}
     for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
@@ -367,5 +367,5 @@ async def _move_links(
         )
         if led.from_memory_id != led.to_memory_id:
             moved.setdefault(led.pair, led)
-    made = await edges.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
+    made = await link_rows.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
     return len(made), len(made) - len(removed)

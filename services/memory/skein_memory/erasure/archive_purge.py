@@ -10,7 +10,7 @@ from skein_kit import filters
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, parse_id
 from skein_kit.json_values import exact
-from skein_memory.cold_storage import rows as cold_rows
+from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.erasure import access_log_erasure
 from skein_memory.erasure.model import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
@@ -164,12 +164,12 @@ class ArchivePurgeStore:
                 table: [
                     row
                     for row in table_rows
-                    if not any(row[column] in names for column in cold_rows.ARCHIVED_TABLES[table])
+                    if not any(row[column] in names for column in archive_rows.ARCHIVED_TABLES[table])
                 ]
                 for table, table_rows in rows.items()
             }
             written = (
-                await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(remaining_rows))
+                await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(remaining_rows))
                 if remaining_rows["entries"]
                 else None
             )

@@ -19,7 +19,7 @@ from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.links import convert as links_convert
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.rpc import versions_of
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.page_builder import PageBuilder
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class PurgeHandlers:
         has_all_versions &= earlier.add(made) == len(made)
         has_all_links = linked.add(links_convert.link(link) for link in links[:_MAX_LINKS]) == len(links)
         return pb.ExportedMemory(
-            memory=wire.memory(memory),
+            memory=memories_convert.memory(memory),
             versions=earlier.items,
             links=linked.items,
             truncated=not (has_all_versions and has_all_links),

@@ -14,14 +14,14 @@ from google.protobuf.message import Message
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.search_text import postings
-from skein_memory.blocks import purge as erased_blocks
+from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
 from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
-from skein_memory.listing import store as finding
+from skein_memory.listing import store as listing_store
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.content_tables import CONTENT_TABLES
 from skein_memory.memories.events import purge_events
 from skein_memory.queries import QUERIES
@@ -47,7 +47,7 @@ _SCANS = 200
 # Expired memories that one transaction erases, and transactions of one call.
 _EXPIRED_BATCH_SIZE = 200
 _EXPIRED_BATCHES = 20
-_NOTHING = finding.MatchingIds(memory_ids=[], after=None)
+_NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +105,7 @@ class PurgeStore:
         """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
         async with self._database.tenant(tenant_id) as tx:
             found, _ = await _select(tx, tenant_id, selection, at=at)
-            return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
+            return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
 
     async def find_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey) -> bytes | None:
         """Return what a request was answered when it came first; None when it is new."""
@@ -190,10 +190,10 @@ class PurgeStore:
             memory_ids = found.memory_ids
             if not dry_run:
                 memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
-                memories = await entries.read_memories(tx, tenant_id, memory_ids)
+                memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
                 for memory in memories.values():
                     deleted_memory = memory.delete(at=at, by=by)
-                    await entries.update_memory(
+                    await memory_rows.update_memory(
                         tx, tenant_id, memory, deleted_memory, at=at, event="memory_forget_soft"
                     )
             response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
@@ -223,7 +223,7 @@ class PurgeStore:
                     break
                 after_id = scanned[-1]["memory_id"]
             if memory_ids:
-                locked = await entries.lock_memories(tx, tenant_id, memory_ids)
+                locked = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
                 # Somebody may have changed one while its lock was waited for: it is young again.
                 old = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
                 await self._purge(tx, tenant_id, old, at=at, by=by, dry_run=False)
@@ -244,7 +244,7 @@ class PurgeStore:
                 rows = await tx.rows(
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )
-                locked = await entries.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+                locked = await memory_rows.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
                 # An import may have given one more time while its lock was waited for.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
                 await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
@@ -280,7 +280,7 @@ class PurgeStore:
                 receipt = PurgeReceipt(
                     receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
                 )
-                erased = await erased_blocks.purge_blocks(
+                erased = await block_purge.purge_blocks(
                     tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by
                 )
                 response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
@@ -296,12 +296,12 @@ class PurgeStore:
     ) -> tuple[PurgeReceipt, str | None]:
         """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
         await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
-        block_ids, after = await erased_blocks.list_blocks_of_subject(
+        block_ids, after = await block_purge.list_blocks_of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
         )
         if not block_ids:
             return receipt, None
-        erased = await erased_blocks.purge_blocks(
+        erased = await block_purge.purge_blocks(
             tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
         )
         await self._quotas.charge(tx, tenant_id, {"blocks": -erased.active_count})
@@ -348,16 +348,18 @@ class PurgeStore:
 
 async def _select(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
-) -> tuple[finding.MatchingIds, list[str]]:
+) -> tuple[listing_store.MatchingIds, list[str]]:
     """Find the memories that are meant and, for the first page, those of the names that mean none."""
     if selection.blocks_after is not None or selection.is_done:
         return _NOTHING, []
     if not selection.names:
-        found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)
+        found = await listing_store.find(
+            tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at
+        )
         return found, []
     rows = await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, selection.names)
     memory_ids = [row["memory_id"] for row in rows.values()]
-    found = await finding.filter_ids(
+    found = await listing_store.filter_ids(
         tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
     )
     missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
@@ -387,5 +389,5 @@ async def _lock_matching(
     if not memory_ids:
         return []
     await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
-    still = await finding.matching_ids(tx, tenant_id, filter_.condition(at), memory_ids)
+    still = await listing_store.matching_ids(tx, tenant_id, filter_.condition(at), memory_ids)
     return [id_ for id_ in memory_ids if id_ in still]

@@ -21,7 +21,7 @@ from skein_memory.graph.model import (
 )
 from skein_memory.links import convert as links_convert
 from skein_memory.links.model import LinkFilter
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -142,7 +142,7 @@ class GraphHandlers:
             found = await self._memories.get_memories(tenant_id, [node.memory_id for node in batch], at=at)
             for node in batch:
                 if node.memory_id in found and found[node.memory_id].is_visible(at):
-                    memory = wire.memory(found[node.memory_id])
+                    memory = memories_convert.memory(found[node.memory_id])
                     remaining_bytes -= memory.ByteSize()
                     if remaining_bytes < 0:
                         return

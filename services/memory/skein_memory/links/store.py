@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from skein_kit.errors import DuplicateInBatch
 from skein_kit.ids import new_ids
 from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -74,7 +74,7 @@ class LinkStore:
                     raise DuplicateInBatch(index=place)
                 seen_pairs[link.pair] = place
                 links.append(link)
-            new = await edges.insert(tx, tenant_id, links, at=at, by=by)
+            new = await link_rows.insert(tx, tenant_id, links, at=at, by=by)
             if len(new) < len(links):
                 existing = next(link for link in links if link not in new)
                 raise LinkExists(index=seen_pairs[existing.pair])
@@ -113,12 +113,12 @@ class LinkStore:
                 await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=both)
             before = await _held(tx, tenant_id, link, either_direction=either_direction)
             while before is None:
-                if await edges.insert(tx, tenant_id, [link], at=at, by=by):
+                if await link_rows.insert(tx, tenant_id, [link], at=at, by=by):
                     break
                 # Somebody else was quicker, and may have removed it again since.
                 before = await _held(tx, tenant_id, link, either_direction=either_direction)
             if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
-                await edges.replace(tx, tenant_id, before, after)
+                await link_rows.replace(tx, tenant_id, before, after)
             response = respond(link if before is None else after, before is None)
             await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
@@ -142,11 +142,11 @@ class LinkStore:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            before = await edges.lock_link(tx, tenant_id, link_id)
+            before = await link_rows.lock_link(tx, tenant_id, link_id)
             await _must_be_visible(tx, tenant_id, before, at=at)
             after = change(before)
             if after is not before:
-                await edges.replace(tx, tenant_id, before, after)
+                await link_rows.replace(tx, tenant_id, before, after)
             response = respond(after)
             await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
@@ -166,7 +166,7 @@ class LinkStore:
         async with self._database.tenant(tenant_id) as tx:
             if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
-            removed = await edges.remove(tx, tenant_id, [link_id], at=at, by=by)
+            removed = await link_rows.remove(tx, tenant_id, [link_id], at=at, by=by)
             if not removed:
                 raise LinkNotFound
             removed[0].check_revision(revision)
@@ -175,7 +175,7 @@ class LinkStore:
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
         async with self._database.tenant(tenant_id) as tx:
-            found = await edges.read_links(tx, tenant_id, [link_id])
+            found = await link_rows.read_links(tx, tenant_id, [link_id])
             if link_id not in found:
                 raise LinkNotFound
             await _must_be_visible(tx, tenant_id, found[link_id], at=at)
@@ -237,7 +237,7 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
     wanted = [link.pair]
     if either_direction:
         wanted.append((link.to_memory_id, link.from_memory_id, link.relation))
-    existing = await edges.find_link_ids(tx, tenant_id, wanted)
+    existing = await link_rows.find_link_ids(tx, tenant_id, wanted)
     for pair in wanted:
         row = (
             await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=existing[pair])

@@ -15,7 +15,7 @@ from skein_memory.errors import MemoryNotFound
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.versions import changed_fields
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.page_builder import PageBuilder
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ListingHandlers:
             memory = found.get(request.memory_id)
         if memory is None or memory.is_expired(as_of_time or at) or not (memory.is_active or request.show_deleted):
             raise MemoryNotFound
-        return pb.GetMemoryResponse(memory=wire.memory(memory), read_time=to_timestamp(at))
+        return pb.GetMemoryResponse(memory=memories_convert.memory(memory), read_time=to_timestamp(at))
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
@@ -56,7 +56,7 @@ class ListingHandlers:
         is_shown = True
         while is_shown and memories:
             shown = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = builder.add(wire.memory(memory) for memory in shown) == len(shown)
+            is_shown = builder.add(memories_convert.memory(memory) for memory in shown) == len(shown)
             if not is_shown:
                 break
             batch_size = builder.next_batch_size(len(rest)) if rest else 0
@@ -96,7 +96,7 @@ def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> l
     """Convert up to `count` versions, newest first; the one after the last only tells what the last changed."""
     made = [
         pb.MemoryVersion(
-            memory=wire.memory(version.memory),
+            memory=memories_convert.memory(version.memory),
             until_time=to_timestamp(version.until_time),
             changed_fields=changed_fields(before.memory, version.memory),
         )
@@ -106,7 +106,7 @@ def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> l
         first = versions[-1]
         made.append(
             pb.MemoryVersion(
-                memory=wire.memory(first.memory),
+                memory=memories_convert.memory(first.memory),
                 until_time=to_timestamp(first.until_time),
                 changed_fields=changed_fields(None, first.memory),
             )

@@ -18,7 +18,7 @@ from skein_memory.links.model import Link
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
 
@@ -146,11 +146,11 @@ class MemoryListStore:
         """
         async with self._database.tenant(tenant_id) as tx:
             current = (await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
-            if current is None or entries.memory_of(current).is_expired(at):
+            if current is None or memory_rows.memory_of(current).is_expired(at):
                 raise MemoryNotFound
             versions = await _versions(tx, tenant_id, current["memory_id"], before=before, count=count + 1)
         if before is None:
-            versions.insert(0, MemoryVersion(memory=entries.memory_of(current), until_time=None))
+            versions.insert(0, MemoryVersion(memory=memory_rows.memory_of(current), until_time=None))
         return versions[: count + 1], len(versions) <= count
 
     async def _shown(
@@ -193,7 +193,7 @@ async def _versions(
         before_revision=_LAST_REVISION if before is None else before,
         count=count,
     )
-    return [MemoryVersion(memory=entries.memory_of(row), until_time=row["until_time"]) for row in rows]
+    return [MemoryVersion(memory=memory_rows.memory_of(row), until_time=row["until_time"]) for row in rows]
 
 
 async def find(
@@ -248,12 +248,12 @@ async def read(
     """Read memories in the order given, as they were at a time; what is gone is left out."""
     if not memory_ids:
         return []
-    found = await entries.read_memories(tx, tenant_id, memory_ids)
+    found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
     if as_of_time is not None:
         rows = await tx.rows(
             QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
         )
-        found |= {row["memory_id"]: entries.memory_of(row) for row in rows}
+        found |= {row["memory_id"]: memory_rows.memory_of(row) for row in rows}
     return [found[id_] for id_ in memory_ids if id_ in found]
 
 

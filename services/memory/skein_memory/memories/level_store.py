@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.memories import level as levels
-from skein_memory.memories import rows as entries
+from skein_memory.memories import level as level_rules
+from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class LevelStore:
         for _ in range(_MAX_BATCHES):
             async with self._database.tenant(tenant_id) as tx:
                 policy = await self._policies.of(tx, tenant_id)
-                found = await enforce_capacities(tx, tenant_id, policy, levels.LEVELS, at=at, by=by)
+                found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
             moved += found
             if found < BATCH_SIZE:
                 break
@@ -53,25 +53,25 @@ async def enforce_capacities(
     as they are, since nothing that is searched changes. Return how many memories moved.
     """
     moved, looked_at = 0, set(full) if policy.levels_capped else set()
-    for place, level in enumerate(levels.LEVELS):
+    for place, level in enumerate(level_rules.LEVELS):
         if level not in looked_at:
             continue
         rows = await tx.rows(
             QUERIES["list_over_capacity"],
             tenant_id=tenant_id,
             level=level,
-            capacity=levels.capacity(policy, level),
+            capacity=level_rules.capacity(policy, level),
             at=at,
             count=BATCH_SIZE,
         )
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
-            after, event = levels.demote_or_hide(memory, at=at, by=by)
-            await entries.update_memory(tx, tenant_id, memory, after, at=at, event=event)
+            after, event = level_rules.demote_or_hide(memory, at=at, by=by)
+            await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
-            looked_at.update(levels.LEVELS[place + 1 : place + 2])
+            looked_at.update(level_rules.LEVELS[place + 1 : place + 2])
     return moved
 
 
@@ -100,7 +100,7 @@ async def evict_least_important(
     if len(evicted) < needed:
         return 0
     for memory in evicted:
-        await entries.update_memory(
+        await memory_rows.update_memory(
             tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
         )
     return needed
@@ -111,5 +111,5 @@ async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) 
     if not memory_ids:
         return []
     rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+    found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
     return [memory for memory in found.values() if memory.is_active]

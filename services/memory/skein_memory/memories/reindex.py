@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.queries import QUERIES
 
@@ -43,7 +43,7 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
     if not rows:
         return 0
     words_before = {row["memory_id"]: row["words"] for row in rows}
-    memories = await entries.read_memories(tx, tenant_id, list(words_before))
+    memories = await memory_rows.read_memories(tx, tenant_id, list(words_before))
     for memory_id, memory in memories.items():
         words = memory.draft.words
         await tx.execute(
@@ -56,5 +56,5 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
         )
         # The same text keeps its vectors.
         if words != words_before[memory_id]:
-            await entries.reindex(tx, tenant_id, memory, at=at)
+            await memory_rows.reindex(tx, tenant_id, memory, at=at)
     return len(rows)

@@ -18,8 +18,7 @@ from skein_kit.rpc.pagination import MAX_UNPAGED, paginate, require_fit
 from skein_kit.rpc.well_known_types import merge_masked, updated_fields
 from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
-from skein_memory.memories import convert as wire
-from skein_memory.memories import memory_type
+from skein_memory.memories import convert, memory_type
 from skein_memory.memories.model import (
     Draft,
     Memory,
@@ -84,7 +83,7 @@ class MemoryHandlers:
         response = pb.CreateMemoryResponse(embedding_pending=expected)
 
         def show(stored: Sequence[Memory]) -> None:
-            response.memory.CopyFrom(wire.memory(stored[0]))
+            response.memory.CopyFrom(convert.memory(stored[0]))
 
         idempotency_key, tenant_id = IdempotencyKey.of(who, request), who.tenant()
         secrets = secrets_of([memory], [request.memory])
@@ -122,7 +121,7 @@ class MemoryHandlers:
         response = pb.BatchCreateMemoriesResponse(pending_embedding_count=expected)
 
         def show(stored: Sequence[Memory]) -> None:
-            response.memories.extend(wire.memory(memory) for memory in stored)
+            response.memories.extend(convert.memory(memory) for memory in stored)
             require_fit(response)
 
         idempotency_key, tenant_id = IdempotencyKey.of(who, request), who.tenant()
@@ -150,7 +149,7 @@ class MemoryHandlers:
                 memory = found.get(name)
                 if memory is None or not memory.is_visible(at):
                     not_found.append(name)
-                elif not builder.add([wire.memory(memory)]):
+                elif not builder.add([convert.memory(memory)]):
                     break
                 looked_up += 1
         return pb.BatchGetMemoriesResponse(memories=builder.items, not_found=not_found, deferred=names[looked_up:])
@@ -169,7 +168,7 @@ class MemoryHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.memory.revision)
-            current = wire.memory(memory)
+            current = convert.memory(memory)
             merge_masked(request.update_mask, request.memory, current)
             with prefix_field_paths("memory"):
                 draft = Draft.of(current, at=at, max_content=self._max_content)
@@ -179,7 +178,7 @@ class MemoryHandlers:
             return memory.revise(draft, at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.UpdateMemoryResponse:
-            return pb.UpdateMemoryResponse(memory=wire.memory(memory))
+            return pb.UpdateMemoryResponse(memory=convert.memory(memory))
 
         idempotency_key = IdempotencyKey.of(who, request)
         changed = await self._store.change_memory(
@@ -230,7 +229,7 @@ class MemoryHandlers:
             return memory if memory.is_active else memory.undelete(at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.RestoreMemoryResponse:
-            return pb.RestoreMemoryResponse(memory=wire.memory(memory))
+            return pb.RestoreMemoryResponse(memory=convert.memory(memory))
 
         idempotency_key = IdempotencyKey.of(who, request)
         changed = await self._store.change_memory(

@@ -15,7 +15,7 @@ from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_store, memory_type, names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory
 from skein_memory.memories.scores import with_scores, with_scores_of_new
 from skein_memory.queries import QUERIES
@@ -98,7 +98,7 @@ class MemoryStore:
                 return first
             policy = await self._policies.of(tx, tenant_id)
             memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
-            await entries.insert_memories(tx, tenant_id, memories, documents, at=at)
+            await memory_rows.insert_memories(tx, tenant_id, memories, documents, at=at)
             await self._vault.put(tx, tenant_id, secrets, at=at)
             await self._charge_quota(tx, tenant_id, policy, memories, at=at)
         return None
@@ -131,7 +131,7 @@ class MemoryStore:
         """
         async with self._database.tenant(tenant_id, reads=True) as tx:
             rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
-            found = [entries.memory_of(row) for row in rows.values()]
+            found = [memory_rows.memory_of(row) for row in rows.values()]
             found = await with_scores(tx, tenant_id, self._policies, found, at=at)
         return dict(zip(rows, found, strict=True))
 
@@ -157,11 +157,11 @@ class MemoryStore:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            before = await entries.lock_memory(tx, tenant_id, name)
+            before = await memory_rows.lock_memory(tx, tenant_id, name)
             after = change(before)
             documents: list[Document] = []
             if after is not before:
-                documents = await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
+                documents = await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
                 after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
@@ -184,7 +184,7 @@ class MemoryStore:
             return after
         if not await level_store.enforce_capacities(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
             return after
-        return (await entries.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
+        return (await memory_rows.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
 
     async def _charge_quota(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
@@ -210,7 +210,7 @@ class MemoryStore:
         Raises MemoryNotFound, SecretNotFound and SecretUndecryptable.
         """
         async with self._database.tenant(tenant_id) as tx:
-            memory = await entries.lock_memory(tx, tenant_id, name)
+            memory = await memory_rows.lock_memory(tx, tenant_id, name)
             memory.check_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
             revealed = Event(

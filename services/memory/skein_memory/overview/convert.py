@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
     from skein_memory.overview.store import Cluster, ReviewItem, Statistics
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def review_item(value: ReviewItem) -> pb.ReviewItem:
     """Convert a memory that deserves a second look."""
     return pb.ReviewItem(
-        memory=wire.memory(value.memory),
+        memory=memories_convert.memory(value.memory),
         urgency=round(value.urgency, 3),
         stale_days=round(value.stale_days, 3),
         link_count=value.links,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.ids import id_time, min_id_at
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import MAX_AHEAD
 from skein_memory.memories.scores import with_scores
 from skein_memory.overview import model as overview_model
 from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
-from skein_memory.scoring import model as scores
+from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ class OverviewStore:
         """Return the most urgent of the candidates, most urgent first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
-            found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+            found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
             memories = [memory for memory in found.values() if memory.is_visible(at)]
             inputs = await read_score_inputs(tx, tenant_id, memories)
             shown = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
         for memory in shown:
             circumstances = inputs.get(memory.memory_id, NOTHING)
-            stale = scores.days_between(scores.last_used(memory, circumstances), at)
+            stale = scoring_model.days_between(scoring_model.last_used(memory, circumstances), at)
             if memory.worth is not None:
                 urgency = overview_model.urgency(memory.worth.scores, stale_days=stale, links=circumstances.links)
                 items.append(ReviewItem(memory=memory, urgency=urgency, stale_days=stale, links=circumstances.links))

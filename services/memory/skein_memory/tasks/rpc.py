@@ -12,7 +12,7 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import level, memory_type
 from skein_memory.memories.task_data import DONE, OPEN
 from skein_memory.page_builder import PageBuilder
@@ -118,7 +118,7 @@ class TaskHandlers:
             return tasks.with_objective(memory, objective_id, at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.SetObjectiveResponse:
-            return pb.SetObjectiveResponse(memory=wire.memory(memory))
+            return pb.SetObjectiveResponse(memory=memories_convert.memory(memory))
 
         changed = await self._store.change_objective(
             who.tenant(),
@@ -136,7 +136,7 @@ class TaskHandlers:
         # One more tells whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
         found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
-        actions = [pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found]
+        actions = [pb.NextAction(memory=memories_convert.memory(memory), score=score) for memory, score in found]
         page, token = paginate(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
         return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
 
@@ -155,7 +155,7 @@ class TaskHandlers:
         name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
 
         def respond(memory: Memory) -> Response:
-            return response(memory=wire.memory(memory))
+            return response(memory=memories_convert.memory(memory))
 
         changed = await self._memories.change_memory(
             who.tenant(), name, change, respond, at=at, idempotency_key=IdempotencyKey.of(who, request), event=event
@@ -176,7 +176,7 @@ class TaskHandlers:
             memories = await self._store.list_tasks(tenant_id, task_filter, before=last, count=count + 1, at=at)
             more = len(memories) > count
             for memory in memories[:count]:
-                if not memory.is_expired(at) and not builder.add([wire.memory(memory)]):
+                if not memory.is_expired(at) and not builder.add([memories_convert.memory(memory)]):
                     more = True
                     break
                 last = memory.memory_id

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.store import MemoryChange
 from skein_memory.memories.task_rows import Task
 from skein_memory.queries import QUERIES
@@ -66,7 +66,7 @@ class TaskStore:
                 count=count,
             )
             wanted = [row["memory_id"] for row in rows]
-            found = await entries.read_memories(tx, tenant_id, wanted)
+            found = await memory_rows.read_memories(tx, tenant_id, wanted)
         return [found[memory_id] for memory_id in wanted if memory_id in found]
 
     async def list_next(
@@ -84,7 +84,7 @@ class TaskStore:
             # Those whose time is over leave room for others.
             while ordered and len(found) < count:
                 batch, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
-                read = await entries.read_memories(tx, tenant_id, batch)
+                read = await memory_rows.read_memories(tx, tenant_id, batch)
                 alive = (read[memory_id] for memory_id in batch if memory_id in read)
                 found += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in found]
@@ -108,9 +108,9 @@ class TaskStore:
             if first is not None:
                 return first
             objective_id = await _objective(tx, tenant_id, ends[1], at=at)
-            before = await entries.lock_memory(tx, tenant_id, ends[0])
+            before = await memory_rows.lock_memory(tx, tenant_id, ends[0])
             after = change(before, objective_id)
-            documents = [] if after is before else await entries.update_memory(tx, tenant_id, before, after, at=at)
+            documents = [] if after is before else await memory_rows.update_memory(tx, tenant_id, before, after, at=at)
             response = respond(after)
             await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return MemoryChange(response=response, documents=documents)

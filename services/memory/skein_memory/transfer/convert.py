@@ -10,7 +10,7 @@ from skein_kit.rpc.pagination import (
     read_token,
     write_token,
 )
-from skein_memory.transfer import model as portable
+from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.model import KINDS, TransferCursor
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _MAX_ERRORS = 1000
 
 def import_counts(importer: Importer) -> pb.ImportCounts:
     return pb.ImportCounts(
-        created=portable.count_kinds(importer.created),
-        updated=portable.count_kinds(importer.updated),
-        unchanged=portable.count_kinds(importer.unchanged),
-        removed=portable.count_kinds(importer.removed),
-        refused=portable.count_kinds([problem.kind for problem in importer.errors]),
-        expired=portable.count_kinds(importer.expired),
+        created=transfer_model.count_kinds(importer.created),
+        updated=transfer_model.count_kinds(importer.updated),
+        unchanged=transfer_model.count_kinds(importer.unchanged),
+        removed=transfer_model.count_kinds(importer.removed),
+        refused=transfer_model.count_kinds([problem.kind for problem in importer.errors]),
+        expired=transfer_model.count_kinds(importer.expired),
     )
 
 

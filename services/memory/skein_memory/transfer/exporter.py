@@ -20,10 +20,10 @@ from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
 from skein_memory.links import convert as links_convert
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link
-from skein_memory.memories import convert as wire
-from skein_memory.memories import rows as entries
+from skein_memory.memories import convert as memories_convert
+from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
 
@@ -108,19 +108,19 @@ async def _visible(
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
     rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["memory_id"] for row in rows]
-    found = await entries.read_memories(tx, tenant_id, ids)
+    found = await memory_rows.read_memories(tx, tenant_id, ids)
     if at is not None:
         late = [id_ for id_, memory in found.items() if memory.record_time > at]
         if late:
             versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
-            then = {row["memory_id"]: entries.memory_of(row) for row in versions}
+            then = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
             found = {id_: memory for id_, memory in found.items() if id_ not in set(late)} | then
     items = [_memory(found[id_]) for id_ in ids if id_ in found and found[id_].is_active]
     return items, _last(ids, count)
 
 
 async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    found = await entries.read_memories(tx, tenant_id, _ids(item_ids))
+    found = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
     return [_memory(memory) for memory in found.values() if memory.is_active]
 
 
@@ -128,7 +128,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
     last = _last(ids, count)
-    links = await edges.read_links(tx, tenant_id, ids)
+    links = await link_rows.read_links(tx, tenant_id, ids)
     if at is not None:
         was = await tx.rows(
             QUERIES["revisions_between"],
@@ -144,7 +144,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
 
 
 async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    return [_link(link) for link in (await edges.read_links(tx, tenant_id, _ids(item_ids))).values()]
+    return [_link(link) for link in (await link_rows.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
 async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
@@ -236,7 +236,10 @@ async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[s
 
 def _memory(memory: Memory) -> TransferItem:
     return TransferItem(
-        kind="memory", item_id=str(memory.memory_id), message=wire.memory(memory), memory_id=memory.memory_id
+        kind="memory",
+        item_id=str(memory.memory_id),
+        message=memories_convert.memory(memory),
+        memory_id=memory.memory_id,
     )
 
 

@@ -11,26 +11,26 @@ import asyncpg
 
 from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, RpcError, TransactionConflict
 from skein_kit.ids import new_id
-from skein_memory.aliases import store as aliases
+from skein_memory.aliases import store as alias_store
 from skein_memory.aliases.model import Alias
-from skein_memory.blocks import store as blocks
+from skein_memory.blocks import store as block_store
 from skein_memory.blocks.model import Block
-from skein_memory.conflicts import store as conflicts
+from skein_memory.conflicts import store as conflict_store
 from skein_memory.conflicts.model import STATUSES, Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory, documents_of
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import source_key
-from skein_memory.source_trust import store as trust
+from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
-from skein_memory.transfer import embeddings as arriving_vectors
+from skein_memory.transfer import embeddings as embedding_import
 from skein_memory.transfer.import_items import (
     ImportBatch,
     ImportItem,
@@ -89,7 +89,7 @@ class Importer:
         self.errors: list[ImportProblem] = []
         # Kinds of those created or updated whose time is over already.
         self.expired: list[str] = []
-        self.vectors = arriving_vectors.EmbeddingImport()
+        self.vectors = embedding_import.EmbeddingImport()
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
@@ -131,11 +131,11 @@ class Importer:
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
         holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
         ids = {memory.memory_id for memory in given} | {*external.values(), *holders.values()}
-        there = await entries.lock_memories(tx, tenant_id, list(ids))
+        there = await memory_rows.lock_memories(tx, tenant_id, list(ids))
         # What has expired gives its key to the next fact that wants it.
         keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
         buried = await tombstones.find_purged(tx, tenant_id, given)
-        dimensions = await arriving_vectors.dimensions(tx) if any(item.embedding for item in items) else 0
+        dimensions = await embedding_import.dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
         taken: set[object] = set()
@@ -166,7 +166,7 @@ class Importer:
                 self.errors.append(import_error(item.line_number, "memory", refusal))
         documents = documents_of(new, at=self._at, embeddings=embeddings)
         with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
-            await entries.insert_memories(tx, tenant_id, new, documents, at=self._at)
+            await memory_rows.insert_memories(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new)
 
@@ -188,7 +188,7 @@ class Importer:
             await names.external_id_must_be_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with raise_on_concurrent_import(ExternalIdTaken, FactKeyTaken):
-            self.documents += await entries.update_memory(
+            self.documents += await memory_rows.update_memory(
                 self._tx, self._tenant_id, before, after, at=self._at, event=kind
             )
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
@@ -231,13 +231,13 @@ class Importer:
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        existing_links = await edges.find_link_ids(self._tx, self._tenant_id, [made.pair])
+        existing_links = await link_rows.find_link_ids(self._tx, self._tenant_id, [made.pair])
         if made.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
-                new = await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+                new = await link_rows.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await edges.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
+        before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
         if self._keeps(item, before.update_time):
             return "unchanged"
         after = before.revise(draft, at=self._at, by=self._by)
@@ -246,7 +246,7 @@ class Importer:
                 return "unchanged"
             after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
         after = replace(after, update_time=self._update_time(item))
-        await edges.replace(self._tx, self._tenant_id, before, after)
+        await link_rows.replace(self._tx, self._tenant_id, before, after)
         return "updated"
 
     async def _trust(self, item: ImportItem) -> str:
@@ -259,7 +259,7 @@ class Importer:
             is_same = said == {"trust": before.trust, "notes": before.notes} and self._is_of(item, before.update_time)
             if is_same or self._keeps(item, before.update_time):
                 return "unchanged"
-            await self._keep(trust.revision_of(before, self._at))
+            await self._keep(trust_store.revision_of(before, self._at))
         last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
         update_time = self._update_time(item)
         columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
@@ -293,7 +293,7 @@ class Importer:
             is_same = said == (before.canonical_memory_id, before.confidence, before.note)
             if is_same and self._is_of(item, before.update_time):
                 return "unchanged"
-            await self._keep(aliases.revision_of(before, self._at))
+            await self._keep(alias_store.revision_of(before, self._at))
         last = before.revision if before else await self._last("alias", str(alias_id))
         after = Alias(
             alias_memory_id=alias_id,
@@ -328,7 +328,7 @@ class Importer:
             is_same = said == (before.status, before.canonical_memory_id, before.note)
             if is_same and self._is_of(item, before.update_time):
                 return "unchanged"
-            await self._keep(conflicts.revision_of(before, self._at))
+            await self._keep(conflict_store.revision_of(before, self._at))
         last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
         after = Resolution(
             resolution_id=before.resolution_id if before else new_id(item.create_time or self._update_time(item)),
@@ -354,13 +354,13 @@ class Importer:
 
     async def _block(self, item: ImportItem) -> str:
         given: Any = item.draft
-        before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
+        before = await block_store.locked_if_any(self._tx, self._tenant_id, given.block_id)
         outcome = "created"
         if before is None:
             create_time = item.create_time or item.changed or self._at
             given = replace(given, create_time=create_time, update_time=item.changed or create_time)
             with raise_on_concurrent_import(BlockExists):
-                await blocks.insert(self._tx, self._tenant_id, given)
+                await block_store.insert(self._tx, self._tenant_id, given)
                 self.usage["blocks"] += 1
         elif self._keeps(item, before.update_time):
             return "unchanged"
@@ -368,13 +368,13 @@ class Importer:
             after = before.revise(given.draft, at=self._at, by=self._by)
             after = replace(after, delete_time=None, update_time=self._update_time(item))
             outcome = "updated"
-            if before.is_active and blocks.same(before, after) and self._is_of(item, before.update_time):
+            if before.is_active and block_store.same(before, after) and self._is_of(item, before.update_time):
                 outcome = "unchanged"
             else:
                 await self._put_block(before, after, event="block_updated")
         for agent_id in item.agent_ids:
             try:
-                new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
+                new = await block_store.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
             except RpcError as refusal:
                 self.errors.append(import_error(item.line_number, "block", refusal))
                 continue
@@ -382,7 +382,7 @@ class Importer:
         return outcome
 
     async def _put_block(self, before: Block, after: Block, *, event: str) -> None:
-        await blocks.replace(self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event=event)
+        await block_store.replace(self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event=event)
         self.usage["blocks"] += int(after.is_active) - int(before.is_active)
 
     async def remove(self, kind: str, item_ids: Sequence[str]) -> None:
@@ -390,14 +390,16 @@ class Importer:
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
-            found = await entries.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            found = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in found.values():
                 if memory.is_active:
                     deleted_memory = memory.delete(at=at, by=by)
-                    await entries.update_memory(tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted")
+                    await memory_rows.update_memory(
+                        tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted"
+                    )
                     self.usage["memories"] -= 1
         elif kind == "link":
-            gone_links = await edges.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            gone_links = await link_rows.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
             self.usage["links"] -= len(gone_links)
         else:
             for item_id in item_ids:
@@ -406,27 +408,27 @@ class Importer:
     async def _remove_one(self, kind: str, item_id: str) -> None:
         tx, tenant_id = self._tx, self._tenant_id
         if kind == "block":
-            block = await blocks.locked_if_any(tx, tenant_id, item_id)
+            block = await block_store.locked_if_any(tx, tenant_id, item_id)
             if block is not None and block.is_active:
                 await self._put_block(block, block.delete(at=self._at, by=self._by), event="block_deleted")
         elif kind == "source_trust":
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:
                 before = SourceTrust(**dict(row))
-                await self._keep(trust.revision_of(before, self._at))
+                await self._keep(trust_store.revision_of(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
                 await self._tell("memory_source_trust_set", kind, before.source_trust_id)
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
-                await self._keep(aliases.revision_of(Alias(**dict(row)), self._at))
+                await self._keep(alias_store.revision_of(Alias(**dict(row)), self._at))
                 await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
                 await self._tell("memory_entity_separated", kind, item_id)
         elif kind == "conflict":
             a_id, _, b_id = item_id.partition("|")
             pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
             for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
-                await self._keep(conflicts.revision_of(Resolution(**dict(row)), self._at))
+                await self._keep(conflict_store.revision_of(Resolution(**dict(row)), self._at))
                 await tx.execute(
                     QUERIES["delete_resolution"],
                     tenant_id=tenant_id,

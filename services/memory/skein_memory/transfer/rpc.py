@@ -17,7 +17,7 @@ from skein_kit.rpc.pagination import (
 )
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.transfer import convert, memoryvault
-from skein_memory.transfer import model as portable
+from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_items import ImportMode
 from skein_memory.transfer.model import KINDS, MAX_ITEMS, TransferCursor
 
@@ -50,7 +50,7 @@ class TransferHandlers:
         if cursor is None:
             at = now()
             await self._store.start_export(tenant_id, at=at, by=who.principal)
-            lines.append(portable.header(at.isoformat()))
+            lines.append(transfer_model.header(at.isoformat()))
             cursor = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
         at, items, length = _moment(cursor.phase), 0, 0
         while cursor is not None and items < size and length < PAGE_BYTES:
@@ -58,7 +58,7 @@ class TransferHandlers:
                 tenant_id, cursor, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
             )
             for item in found:
-                line = portable.format_line(item)
+                line = transfer_model.format_line(item)
                 length += len(line.encode())
                 if items and length > PAGE_BYTES:
                     next_cursor = cursor
@@ -77,7 +77,7 @@ class TransferHandlers:
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
         who, at = caller(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
-        lines_read = list((memoryvault.parse_document if is_vault else portable.parse_lines)(request.lines))
+        lines_read = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
         if len(lines_read) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
 

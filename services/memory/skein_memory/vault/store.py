@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein_memory.errors import SecretNotFound
-from skein_memory.events import model as events
 from skein_memory.events import writer
+from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 
@@ -169,7 +169,7 @@ class TenantKeyStore:
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             resealed, more = await self._vault.reencrypt(tx, tenant_id, rows)
             key_id = str(rows[0]["key_id"])
-            rotated = events.Event(
+            rotated = Event(
                 type="tenant_key_rotated",
                 entity_type="tenant_key",
                 entity_id=key_id,
