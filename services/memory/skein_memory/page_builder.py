@@ -1,4 +1,4 @@
-"""Answers that hold many items: read in portions, so that neither they nor what is read for them outgrows its room."""
+"""Pages that are read in batches, so that neither the page nor one read exceeds its limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PageBuilder(Generic[Item]):
     def next_batch_size(self, count: int) -> int:
         """Return how many of the items still wanted to read next.
 
-        A default page is one portion; from then on as many as will fit if they are as long as those before.
+        A default page is one batch; from then on as many as will fit if they are as long as those before.
         """
         if not self.items:
             return min(count, DEFAULT_PAGE_SIZE)

@@ -1,4 +1,4 @@
-"""Where a list that pages by id goes on."""
+"""The cursor of lists that are paged by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The access log in the database, to be read; it is written by the kit."""
+"""Reads of the access log, which the kit writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessLogFilter:
-    """Which accesses are asked for; None does not restrict."""
+    """Which accesses are requested; None does not restrict."""
 
     from_id: UUID
     before_id: UUID

@@ -1,4 +1,4 @@
-"""Memories that are other names for what another memory stands for. No I/O, no clock."""
+"""Aliases: memories that are other names for a canonical memory. No I/O, no clock."""
 
 from __future__ import annotations
 

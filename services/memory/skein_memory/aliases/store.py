@@ -1,4 +1,4 @@
-"""Aliases in the database: each names what it stands for directly, and one transaction at a time changes a tenant's."""
+"""Aliases in the database, each of a canonical memory. One transaction at a time changes a tenant's aliases."""
 
 from __future__ import annotations
 

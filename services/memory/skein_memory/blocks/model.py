@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The most characters of a value, whatever its label, unless the block says otherwise.
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
-# Blocks of one agent about one person, or about nobody.
+# Blocks of one agent about one subject, or without a subject.
 MAX_BLOCKS_PER_AGENT = 100
 _TEXTS = ("label", "value", "description", "template_name", "subject_id")
 
@@ -35,7 +35,7 @@ class BlockDraft:
     read_only: bool
     is_template: bool
     template_name: str | None
-    # Empty: about nobody in particular.
+    # Empty: no subject.
     subject_id: str
     metadata: str | None
 
@@ -103,12 +103,12 @@ class Block:
 
     @property
     def is_active(self) -> bool:
-        """Say whether it is not deleted."""
+        """Return whether it is not deleted."""
         return self.delete_time is None
 
     @property
     def is_nearly_full(self) -> bool:
-        """Say whether it has little room left."""
+        """Return whether it has little room left."""
         return len(self.draft.value) >= NEARLY_FULL * self.draft.max_characters
 
     def revise(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
@@ -137,14 +137,14 @@ class Block:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:
-        """Refuse a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
         if not self.is_active:
             raise BlockNotFound
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
     def check_writable(self) -> None:
-        """Refuse to write into a read-only block."""
+        """Reject to write into a read-only block."""
         if self.draft.read_only:
             raise BlockReadOnly
 

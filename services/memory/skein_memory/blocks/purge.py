@@ -1,4 +1,4 @@
-"""Blocks removed for good, one or those of a person with the memories: what they say, said before, and every copy."""
+"""Purges of blocks, by id or by subject: rows, revisions and every copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def list_blocks_of_subject(
     tx: Transaction, tenant_id: UUID, subject_id: str, *, after: str, count: int
 ) -> tuple[list[str], str | None]:
-    """Return blocks that are about a person or were, in the order of their ids, and where to go on."""
+    """Return blocks that are about a person or were, in the order of their ids, and the next cursor."""
     rows = await tx.rows(
         QUERIES["find_blocks_of_subject"],
         tenant_id=tenant_id,
@@ -58,7 +58,7 @@ async def purge_blocks(
 
     Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
     """
-    # Whoever copies blocks into a snapshot holds them: afterwards each copy that is being made is there to be removed.
+    # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
     locked = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
     about = [row for row in locked if subject_id is None or row["subject_id"] == subject_id]
     own: list[str] = [row["block_id"] for row in about]

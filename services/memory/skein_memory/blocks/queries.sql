@@ -50,7 +50,7 @@ ORDER BY block_id
 LIMIT :count;
 
 -- list_agent_blocks --
--- Read blocks that an agent carries in the order of their ids: all, or those about one person and about nobody.
+-- Read blocks that an agent carries in the order of their ids: all, or those about one subject and without a subject.
 -- A deleted agent carries none.
 SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
        blocks.subject_id, metadata, revision, create_time, update_time,
@@ -68,7 +68,7 @@ ORDER BY block_agents.block_id
 LIMIT :count;
 
 -- measure_prompt_bytes --
--- Name the blocks that an agent carries about one person and about nobody, with the bytes of their values. A deleted
+-- Name the blocks that an agent carries about one subject and without a subject, with the bytes of their values. A deleted
 -- agent carries none.
 SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
 FROM memory.block_agents
@@ -94,7 +94,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' block_a
 FROM (VALUES (:tenant_id::uuid, :agent_id::text)) AS place (tenant_id, agent_id);
 
 -- count_agent_blocks --
--- Count what an agent carries about one person, or about nobody, that is not deleted.
+-- Count an agent's blocks about one subject, or without a subject, that are not deleted.
 SELECT count(*)
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id

@@ -198,7 +198,7 @@ class BlockHandlers:
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
         tenant_id = caller(context).tenant()
-        # The empty text is nobody, None is anybody.
+        # The empty text selects blocks without a subject, None all blocks.
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
         async def read(after: str, count: int) -> list[Block]:
@@ -312,7 +312,7 @@ async def _page(
     tenant_id: UUID,
     read: Callable[[str, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
-    """Read a page in portions that fit the answer; return it with the token of the next, empty after the last."""
+    """Read a page in batches that fit the answer; return it with the token of the next, empty after the last."""
     size, after, more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
     builder = PageBuilder[pb.Block]()
     while more and len(builder.items) < size and not builder.is_full:

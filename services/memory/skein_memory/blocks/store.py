@@ -1,4 +1,4 @@
-"""Blocks in the database, with the agents that carry them and what they said before."""
+"""Blocks in the database, with their agents and revisions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class BlockStore:
         agent_id: str,
         template_id: str = "",
     ) -> Response | bytes:
-        """Store the block that `make` makes of a template, if one is named; or return the request's first answer.
+        """Store the block that `make` makes of a template, if one is named; or return the stored response.
 
         It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
         QuotaExceeded.
@@ -104,7 +104,7 @@ class BlockStore:
     ) -> list[Block]:
         """Read up to `count` blocks of an agent, in the order of their ids.
 
-        Those about one person and about nobody; for an empty subject_id about nobody alone, for None all of them.
+        Blocks about one subject and blocks without one; an empty subject_id selects only the latter, None all.
         """
         return await self._blocks(
             QUERIES["list_agent_blocks"],
@@ -127,7 +127,7 @@ class BlockStore:
         by: str,
         event: str = "block_updated",
     ) -> Response | bytes:
-        """Replace a block by what `change` makes of it, keeping what it said; or return the request's first answer.
+        """Replace a block by what `change` makes of it, keeping what it said; or return the stored response.
 
         `change` may refuse; when it returns the block itself, nothing is written. Raises BlockNotFound and
         BlockLabelTaken.
@@ -157,7 +157,7 @@ class BlockStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Replace a block by what `change` makes of it and of what it said at a revision; or return the first answer.
+        """Replace a block by what `change` makes of it and of an earlier revision; or return the stored response.
 
         Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
         """
@@ -230,7 +230,7 @@ class BlockStore:
             await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
     async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Take some blocks from agents that are being purged, and tell the log; return how many."""
+        """Take some blocks from agents that are being purged, and record the event; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_BATCH_SIZE)
             if rows:
@@ -259,7 +259,7 @@ class BlockStore:
     ) -> list[Block]:
         """Read what an agent carries when it speaks with a person, one block for each label.
 
-        A block about the person stands in for one about nobody; no labels ask for all. Raises MessageTooLarge.
+        A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
         """
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
@@ -285,7 +285,7 @@ class BlockStore:
 async def replace(
     tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
 ) -> None:
-    """Store the next revision of a locked block, keep the one before, and tell the log. Raises BlockLabelTaken."""
+    """Store the next revision of a locked block, keep the one before, and record the event. Raises BlockLabelTaken."""
     await _claim_place(tx, tenant_id, before, after)
     revision_before = Revision(
         kind="block",
@@ -325,7 +325,7 @@ async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
 
 
 async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
-    """Store a new block and tell the log. Raises BlockExists."""
+    """Store a new block and record the event. Raises BlockExists."""
     with translate_constraint_errors({"blocks_pkey": BlockExists}):
         await tx.execute(QUERIES["insert_block"], tenant_id=tenant_id, **_columns(block))
     await writer.insert_events(
@@ -334,13 +334,13 @@ async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
 
 
 async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
-    """Read a block, deleted or not, and keep others from changing it; None when there is none."""
+    """Read a block, deleted or not, and lock it; None when there is none."""
     row = await tx.row(QUERIES["lock_block"], tenant_id=tenant_id, block_id=block_id)
     return None if row is None else block_of(row)
 
 
 async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, *, at: datetime, by: str) -> bool:
-    """Give a block that nobody else changes to an agent, and tell the log; say whether it did not have it.
+    """Attach a locked block to an agent, and record the event; return whether it was not attached before.
 
     Raises AgentNotActive, BlockLabelTaken and AgentBlocksFull; none leaves a trace.
     """
@@ -400,7 +400,7 @@ def _columns(block: Block) -> dict[str, object]:
 
 
 def same(one: Block, other: Block) -> bool:
-    """Say whether two blocks say the same, however their JSON is written."""
+    """Return whether two blocks say the same, however their JSON is written."""
     return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal(
         one.draft.metadata, other.draft.metadata
     )

@@ -1,4 +1,4 @@
-"""The text of blocks: how it is added to, changed, filled and rendered for a prompt. Pure."""
+"""The text of blocks: append, replace, insert, fill templates, and render for a prompt. Pure."""
 
 from __future__ import annotations
 

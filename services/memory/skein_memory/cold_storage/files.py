@@ -41,7 +41,7 @@ class ArchiveReader:
                 lines = await self._cold.read(tenant_id, archive_id, written)
                 return archive, await asyncio.to_thread(rows.parse_lines, lines)
             except ArchiveDamaged:
-                # Somebody else may just have restored it, or changed what is in it.
+                # Another process may just have unarchived the archive, or changed its file.
                 if checksum == archive["checksum"]:
                     raise
             checksum = archive["checksum"]

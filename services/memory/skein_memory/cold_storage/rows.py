@@ -1,4 +1,4 @@
-"""Whole rows of memories and of all that hangs on them: out of the tables, as lines of a file, and back."""
+"""Archived rows: read from the tables, written as lines of a file, and inserted again."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequ
 
 
 def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
-    # No two files are the same one: whoever comes too late removes its own, and nobody else's.
+    # Every file has its own name: a process that comes too late deletes only its own file.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
     for table, table_rows in rows.items():
         for row in table_rows:

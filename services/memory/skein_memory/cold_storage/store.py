@@ -1,4 +1,4 @@
-"""Memories on their way to cold storage and back: whole rows, so that nothing is lost on the way."""
+"""Cold storage: memories are archived to files and unarchived from them, with all columns of all their rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
-# Memories of one file, about how much they say before it is packed, and how many are looked at to find them.
+# Memories of one file, about how much they say before it is packed, and how many are scanned to find them.
 MEMORIES_PER_ARCHIVE = 500
 BYTES_PER_ARCHIVE = 16 * 1024 * 1024
 _SCAN = 2000
@@ -63,7 +63,7 @@ class ArchiveSelection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveBatch:
-    """Memories that go together, all that they have, and where to go on; None when everything was looked at."""
+    """Memories that go together, all that they have, and the next cursor; None when everything was scanned."""
 
     memory_ids: list[UUID]
     rows: dict[str, list[dict[str, Any]]]
@@ -118,7 +118,7 @@ class ArchiveStore:
         label: str,
         at: datetime,
     ) -> Response | bytes:
-        """Take a portion of memories to a file and out of the tables; or return the request's first answer.
+        """Take a batch of memories to a file and out of the tables; or return the stored response.
 
         The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
         leaves a file that nothing names, and the next one takes the same memories.
@@ -142,7 +142,7 @@ class ArchiveStore:
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
     ) -> tuple[int, bool]:
-        """Take a portion of what was not changed since a time; return how many, and whether there may be more."""
+        """Take a batch of what was not changed since a time; return how many, and whether there may be more."""
         selection = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_SCANS):
             batch = await self._select_batch(tenant_id, selection)
@@ -249,7 +249,7 @@ class ArchiveStore:
         *,
         at: datetime,
     ) -> tuple[Response, list[Document]] | bytes:
-        """Bring an archive's memories back and forget it; or return the request's first answer.
+        """Bring an archive's memories back and forget it; or return the stored response.
 
         `respond` is told how many came back, and how many were passed over because they were purged meanwhile or are
         there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
@@ -353,7 +353,7 @@ def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> li
 
 
 def _next(scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], found: Sequence[UUID]) -> UUID | None:
-    """Return where the next step begins; None when everything was looked at."""
+    """Return where the next step begins; None when everything was scanned."""
     if len(found) < len(candidates) or len(found) == MEMORIES_PER_ARCHIVE:
         return found[-1]
     last: UUID | None = scanned_rows[-1]["memory_id"] if len(scanned_rows) == _SCAN else None

@@ -1,4 +1,4 @@
-"""Pairs of memories that cannot both be right, and what was said of them. No I/O, no clock."""
+"""Conflicts: pairs of memories that cannot both be right, and their resolutions. No I/O, no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of memories that may be in conflict, found by walking links, keys and resolutions a portion at a time."""
+"""Candidates for conflicts, found by scanning links, keys and resolutions in batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATUSES = tuple(sorted(STATUSES.values()))
 _LINK_ROWS = 100
 _KEY_ROWS = 400
 _RESOLUTION_ROWS = 100
-# A portion ends after so many pairs, or so many statements of a walk.
+# A batch ends after so many pairs, or so many statements of a walk.
 _BATCH_PAIRS = 400
 _BATCH_STEPS = 10
 
@@ -98,7 +98,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, Pair]:
-        """Return what pairs of a portion are ordered by: the surest first."""
+        """Return what pairs of a batch are ordered by: the surest first."""
         return -self.score, self.pair
 
 
@@ -111,9 +111,9 @@ async def scan_candidates(
     *,
     at: datetime,
 ) -> tuple[list[Candidate], ScanPosition]:
-    """Return the pairs of one portion that begins at `start`, in no order, and where the next one begins.
+    """Return the pairs of one batch that begins at `start`, in no order, and where the next one begins.
 
-    `until` is the end that an earlier page found for the same portion; without it, the portion ends after a bounded
+    `until` is the end that an earlier page found for the same batch; without it, the batch ends after a bounded
     number of rows. The second value is END when the walks are over.
     """
     walks = _CandidateScan(tx, tenant_id, conflict_filter, at)
@@ -147,7 +147,7 @@ class _CandidateScan:
         self._at = at
 
     async def step(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
-        """Return the pairs of one statement's rows, and where to go on."""
+        """Return the pairs of one statement's rows, and the next cursor."""
         if position.scan == _LINKS:
             return await self._links(position)
         if position.scan == _RESOLUTIONS:
@@ -299,7 +299,7 @@ class _CandidateScan:
         return {(row["from_memory_id"], row["to_memory_id"]) for row in rows}
 
     def _may_conflict(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-        """Say whether both are there and of a type that the caller wants to see."""
+        """Return whether both are there and of a type that the caller wants to see."""
         types = [contenders[id_]["type"] for id_ in pair if id_ in contenders]
         return len(types) == len(pair) and (self._question.all_types or set(types) == {FACT})
 
@@ -308,7 +308,7 @@ class _CandidateScan:
 
 
 def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-    """Say whether two memories say different things of the same subject."""
+    """Return whether two memories say different things of the same subject."""
     one, other = (contenders[id_] for id_ in pair)
     says = ("content_digest", "data_digest")
     return one["subject_id"] == other["subject_id"] and any(one[name] != other[name] for name in says)

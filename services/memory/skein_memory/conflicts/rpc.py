@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_memory.conflicts.store import ConflictStore
 
 
-# Portions of candidates that one call for conflicts looks at.
+# Batches of candidates that one call for conflicts scans.
 _MAX_BATCHES = 5
 
 

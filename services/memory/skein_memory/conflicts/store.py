@@ -1,4 +1,4 @@
-"""Conflicts in the database: listed in portions, and resolved."""
+"""Conflicts in the database: listed in batches, and resolved."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LAST = UUID(int=(1 << 128) - 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictCursor:
-    """Where a page begins: a portion of the walks, its end if known, and the last pair of it that was listed."""
+    """Where a page begins: a batch of the walks, its end if known, and the last pair of it that was listed."""
 
     start: ScanPosition = BEGINNING
     end: ScanPosition | None = None
@@ -74,7 +74,7 @@ class ConflictCursor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictBatch:
-    """Some conflicts of a portion, each with its rank there."""
+    """Some conflicts of a batch, each with its rank there."""
 
     conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
     # Where to go on behind all of them; None when there is nothing more.
@@ -82,7 +82,7 @@ class ConflictBatch:
     portion: ConflictCursor
 
     def cursor_after(self, count: int) -> ConflictCursor | None:
-        """Return where to go on behind the first `count` conflicts; None when there is nothing more."""
+        """Return the next cursor behind the first `count` conflicts; None when there is nothing more."""
         if count == len(self.conflicts):
             return self.after
         return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
@@ -103,7 +103,7 @@ class ConflictStore:
     async def find_conflicts(
         self, tenant_id: UUID, conflict_filter: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
+        """Return the first `count` conflicts of a batch that come behind those listed before, the surest first."""
         async with self._database.tenant(tenant_id) as tx:
             candidates, end = await pairs.scan_candidates(
                 tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
@@ -153,7 +153,7 @@ class ConflictStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Say what became of a conflict, in place of what was said before; or return the request's first answer.
+        """Say what became of a conflict, in place of what was said before; or return the stored response.
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
@@ -162,7 +162,7 @@ class ConflictStore:
             if first is not None:
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
-            # Whoever speaks of the same pair waits here.
+            # Concurrent resolutions of the same pair wait here.
             memories = await memory_rows.lock_memories(tx, tenant_id, pair)
             if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
                 raise MemoryNotFound

@@ -1,4 +1,4 @@
-"""Curation between the domain and protobuf."""
+"""Results of curation as protobuf."""
 
 from __future__ import annotations
 

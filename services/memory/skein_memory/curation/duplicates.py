@@ -1,4 +1,4 @@
-"""Groups of memories that say the same to the same, found by walking their fingerprints."""
+"""Groups of duplicates, found by scanning fingerprints. Only memories with the same readers are grouped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 FEWEST_ALIKE = 2
-# Fingerprints that one call looks at; memories of one group that it settles, and memories in all.
+# Fingerprints that one call scans; memories of one group that it settles, and memories in all.
 _FINGERPRINTS_BATCH_SIZE = 2000
 _MAX_GROUP_SIZE = 20
 _MAX_SETTLED = 200
@@ -86,7 +86,7 @@ def _alike(
 ) -> list[tuple[tuple[str | None, ...], list[UUID]]]:
     """Gather memories that the same see and that do not disagree, two at least, each gathering with who sees it.
 
-    Those that nobody sees any more are left out.
+    Deleted and expired memories are left out.
     """
     # With a key, memories that say different things disagree. Data is never given up for other data, or for none.
     alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
@@ -111,7 +111,7 @@ def _alike(
 
 
 def is_still_member(memory: Memory | None, sameness: DuplicateKey, at: datetime) -> bool:
-    """Say whether a memory that was read again still belongs to its group."""
+    """Return whether a memory that was read again still belongs to its group."""
     return (
         memory is not None
         and memory.is_visible(at)

@@ -1,4 +1,4 @@
-"""Rules of curation: what counts as the same, what decays, what is urgent, what a merge makes. No I/O, no clock."""
+"""Rules of curation: reinforcement, decay, duplicates and merges. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def period(decay_days: int) -> timedelta:
 
 
 def decay(memory: Memory, periods: int) -> Memory:
-    """Return the next revision, less sure and less important; it does not count as an update by anybody."""
+    """Return the next revision, with lower confidence and importance; update_time and updated_by stay."""
     draft = replace(
         memory.draft,
         confidence=max(0.0, memory.draft.confidence - periods * DECAY_CONFIDENCE),

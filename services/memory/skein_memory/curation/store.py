@@ -1,4 +1,4 @@
-"""What changes the scores of memories, and what makes one of several: each in one transaction of bounded size."""
+"""Curation in the database: reinforce, decay, merge and consolidate, each in one transaction of bounded size."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class MergeResult:
 
 
 class CurationStore:
-    """Reinforces, decays, merges and consolidates memories, and explains what they are worth."""
+    """Reinforces, decays, merges and consolidates memories, and explains their scores."""
 
     def __init__(
         self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
@@ -119,7 +119,7 @@ class CurationStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Raise the scores of a memory and of its neighbours; or return the request's first answer.
+        """Raise the scores of a memory and of its neighbours; or return the stored response.
 
         What contradicts the memory gains nothing by it. Raises MemoryNotFound.
         """
@@ -159,7 +159,7 @@ class CurationStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Lower the scores of idle memories, as `decay_portion` does; or return the request's first answer."""
+        """Lower the scores of idle memories, as `decay_portion` does; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
@@ -186,7 +186,7 @@ class CurationStore:
         at: datetime,
         by: str,
     ) -> tuple[Response, list[Document]] | bytes:
-        """Let the first of some memories take in the others; or return the request's first answer.
+        """Let the first of some memories take in the others; or return the stored response.
 
         Return the answer and the documents whose vectors are to be made. Raises MemoryNotFound, ContentTooLong,
         MergeTooLarge and QuotaExceeded.
@@ -227,9 +227,9 @@ class CurationStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Keep one of each group of memories that say the same, and archive the others; or return the first answer.
+        """Keep one of each group of memories that say the same, and archive the others; or return the stored response.
 
-        A group are those that the same see, that have not expired and that do not disagree. It looks at a bounded
+        A group are those that the same see, that have not expired and that do not disagree. It scans a bounded
         number of memories whose fingerprints lie behind `after`; `respond` gets the groups and where the next call goes
         on, None for nowhere. A `dry_run` changes nothing, and of very many groups with one fingerprint names only some.
         Raises QuotaExceeded.

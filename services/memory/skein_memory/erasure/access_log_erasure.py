@@ -1,7 +1,7 @@
-"""What the access log and the statistics keep of a person beyond the rows about them, and its removal.
+"""The erasure of a person from the access log and the planner's statistics.
 
-A call that is at work while a person is erased is recorded seconds later. So each erasure is noted, the access log is
-cleared at once, once more half a minute later, and again when the longest call is recorded; then the note goes.
+A call in flight during an erasure is logged seconds later. So each erasure is recorded, and the access log is cleared
+three times: at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class AccessLogErasure:
         return cleared
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
-        """Clear the access log once more of what was erased; say whether the last was cleared for some erasure.
+        """Clear the access log once more of what was erased; return whether the last was cleared for some erasure.
 
         What fails is done again by the next call, as the notes of the erasures go last.
         """
@@ -124,7 +124,7 @@ class AccessLogErasure:
     async def refresh_statistics(self, *, before: datetime) -> None:
         """Make the planner's statistics anew that are older than a time.
 
-        Each table has a transaction of its own: whoever reads the log of changes waits for open ones.
+        Each table has a transaction of its own, because readers of the event log wait for open ones.
         """
         async with self._database.shared() as tx:
             tables = await tx.rows(QUERIES["outdated_statistics"], before=before)

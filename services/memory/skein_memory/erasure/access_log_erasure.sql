@@ -1,5 +1,5 @@
 -- insert_erasure --
--- Note by a digest that somebody was erased, so that what is recorded a moment later is erased too. Notes of a tenant share
+-- Record by a digest that a person was erased, so that calls logged a moment later are cleared too. Records of a tenant share
 -- a secret while there are any.
 INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
 SELECT :tenant_id, :erasure_id::uuid, own.secret, sha256(own.secret || convert_to(:name::text, 'UTF8')),

@@ -1,4 +1,4 @@
-"""Taking memories out of cold storage for good: by their names, by a person, or by what a filter says."""
+"""Purges of archived memories: by name, by subject, or by filter."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ArchivePurge:
 
     memory_ids: list[UUID]
     names: AbstractSet[str] = frozenset()
-    # None: nobody looked.
+    # None: archives were not scanned.
     seen: UUID | None = None
     # Whether there are archives after that one.
     more: bool = False
@@ -114,7 +114,7 @@ class ArchivePurgeStore:
                 )
             found, is_all = _by_archive(rows), len(rows) < _FOUND_BATCH_SIZE
             if not is_all:
-                # The last archive may hold more than were found, and is asked for again.
+                # The last archive may hold more than were found, and is requested again.
                 since = max(found)
                 del found[since]
             for archive_id, memory_ids in found.items():
@@ -150,7 +150,7 @@ class ArchivePurgeStore:
     async def _purge_from_archive(
         self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], options: PurgeOptions
     ) -> Sequence[UUID]:
-        """Take what is chosen out of an archive; return which: none when somebody else restored it meanwhile."""
+        """Purge chosen memories from an archive; return their ids: none when the archive was restored meanwhile."""
         while True:
             try:
                 archive, rows = await self._reader.read(tenant_id, archive_id)
@@ -192,7 +192,7 @@ class ArchivePurgeStore:
             if is_mine:
                 await self._cold.delete(tenant_id, archive_id, archive["checksum"])
                 return purged_ids
-            # Somebody else changed it meanwhile: it has its turn again.
+            # The archive was changed meanwhile: try again.
             if written is not None:
                 await self._cold.delete(tenant_id, archive_id, written.checksum)
 
@@ -206,7 +206,7 @@ async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
 async def _record_purge(
     tx: Transaction, tenant_id: UUID, purged_ids: Sequence[UUID], rows: Rows, options: PurgeOptions
 ) -> None:
-    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored answer."""
+    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored response."""
     names = {str(id_) for id_ in purged_ids}
     stored_rows = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
     await tombstones.insert_memories(

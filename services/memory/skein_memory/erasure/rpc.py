@@ -164,7 +164,7 @@ class PurgeHandlers:
     ) -> ArchivePurge:
         """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
 
-        It goes first: a call that is cut off after it is repeated, and finds nothing more there. Each call looks at
+        It goes first: a call that is cut off after it is repeated, and finds nothing more there. Each call scans
         what came there after the one before.
         """
         cursor = _read_cursor(read_token(page_token, tenant_id, _token_request(message)))
@@ -217,7 +217,7 @@ class _PurgeCursor:
 
 
 def _read_cursor(cursor: Sequence[str] | None) -> _PurgeCursor:
-    """Read where to go on. Raises PageTokenInvalid."""
+    """Read the next cursor. Raises PageTokenInvalid."""
     match cursor:
         case None:
             return _PurgeCursor()
@@ -237,7 +237,7 @@ def _read(text: str) -> UUID | None:
 def _next_page_token(
     result: PurgeResult, archived: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection
 ) -> str:
-    """Return where a purge goes on; nowhere when nothing is left in the tables and in cold storage."""
+    """Return the token of the next page; nowhere when nothing is left in the tables and in cold storage."""
     if result.after is None and result.blocks_after is None and not (archived.more or result.is_behind):
         return ""
     cursor = _PurgeCursor(after=result.after, blocks_after=result.blocks_after, cold_after=archived.seen)

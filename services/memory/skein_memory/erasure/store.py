@@ -1,4 +1,4 @@
-"""Removing memories for good, with every copy of what they say; and forgetting many at once."""
+"""Purges of memories with every copy of their content, and deletion of many memories at once."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurgeResult:
-    """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left.
+    """What became of a selection: `receipt` for what went for good, and the next cursor; None when nothing is left.
 
-    Blocks are gone through when no memories are left: then `blocks_after` tells where to go on.
+    Blocks are gone through when no memories are left: then `blocks_after` tells the next cursor.
     """
 
     memory_ids: list[UUID]
@@ -102,7 +102,7 @@ class PurgeStore:
         self._policies = policies
 
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
-        """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
+        """Read the memories of a selection, newest first; and the next cursor, None when there are no more."""
         async with self._database.tenant(tenant_id) as tx:
             found, _ = await _select(tx, tenant_id, selection, at=at)
             return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
@@ -127,7 +127,7 @@ class PurgeStore:
         by: str,
         dry_run: bool,
     ) -> Response | bytes:
-        """Remove the memories of a selection for good, or find out what would go; or return the first answer."""
+        """Remove the memories of a selection for good, or find out what would go; or return the stored response."""
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
@@ -224,7 +224,7 @@ class PurgeStore:
                 after_id = scanned[-1]["memory_id"]
             if memory_ids:
                 locked = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
-                # Somebody may have changed one while its lock was waited for: it is young again.
+                # A memory may have been changed while this transaction waited for its lock.
                 old = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
                 await self._purge(tx, tenant_id, old, at=at, by=by, dry_run=False)
                 return len(old), len(memory_ids) == _RETENTION_BATCH
@@ -262,7 +262,7 @@ class PurgeStore:
         by: str,
         dry_run: bool,
     ) -> Response | bytes:
-        """Remove a deleted block for good, or find out what would go; or return the first answer.
+        """Remove a deleted block for good, or find out what would go; or return the stored response.
 
         Raises BlockNotFound and BlockNotDeleted.
         """
@@ -294,7 +294,7 @@ class PurgeStore:
     async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
     ) -> tuple[PurgeReceipt, str | None]:
-        """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
+        """Remove some of the blocks about a person; return the receipt that tells of them too, and the next cursor."""
         await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
         block_ids, after = await block_purge.list_blocks_of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
@@ -367,7 +367,7 @@ async def _select(
 
 
 async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
-    """Say whether memories went to cold storage after it was looked through: some of them may be meant."""
+    """Return whether memories went to cold storage after it was looked through: some of them may be meant."""
     if selection.seen is None:
         return False
     keys = {"tenant_id": tenant_id, "archive_id": selection.seen}
@@ -385,7 +385,7 @@ async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[
 async def _lock_matching(
     tx: Transaction, tenant_id: UUID, filter_: Filter, memory_ids: Sequence[UUID], *, at: datetime
 ) -> list[UUID]:
-    """Keep others from changing memories; return those that still pass, as somebody may just have changed one."""
+    """Lock memories; return those that still match, as another transaction may have changed some."""
     if not memory_ids:
         return []
     await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))

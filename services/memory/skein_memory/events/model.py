@@ -1,4 +1,4 @@
-"""What can happen in a tenant's memory, as its event log tells it. Never content: what happened, to what, by whom."""
+"""The types of events in the log. Events hold ids, fields and principals, and never content."""
 
 from __future__ import annotations
 

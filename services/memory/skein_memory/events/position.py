@@ -1,4 +1,4 @@
-"""The event log as it is read: places in its order, and which changes are wanted. No gRPC server, no SQL, no clock."""
+"""Positions in the event log, and filters of events. No gRPC server, no SQL, no clock."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventFilter:
-    """Which changes somebody wants; what is empty wants all."""
+    """Conditions on changes; an empty field matches all."""
 
     event_types: frozenset[str] = frozenset()
     entity_type: str = ""
@@ -96,11 +96,11 @@ class EventFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing is left out."""
+        """Return whether nothing is left out."""
         return not (self.event_types or self.entity_type or self.entity_id)
 
     def matches(self, change: Change) -> bool:
-        """Say whether a change is wanted."""
+        """Return whether a change is wanted."""
         return (
             (not self.event_types or change.event_type in self.event_types)
             and (not self.entity_type or change.entity_type == self.entity_type)

@@ -1,4 +1,4 @@
-"""Reading the event log from a place on, up to the snapshot horizon and never beyond it."""
+"""Reads of the event log from a position up to the snapshot horizon, and never beyond it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database
 
-# Rows that one page looks at before it ends, though nothing in them was wanted.
+# Rows that one page scans before it ends, though nothing in them was wanted.
 _SCAN_BATCH_SIZE = 5000
 _BATCH_SIZE = 1000
 
@@ -77,9 +77,9 @@ class EventStore:
     async def list_before(
         self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int
     ) -> EventBatch:
-        """Do as `event_filter`, newest first from before a position; where to go on is the last change's position.
+        """Do as `event_filter`, newest first from before a position; the next cursor is the last change's position.
 
-        Of a page that found nothing it is that of the last change that was looked at.
+        Of a page that found nothing it is that of the last change that was scanned.
         """
         found: list[Change] = []
         looked_at = 0

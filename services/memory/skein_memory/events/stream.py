@@ -1,7 +1,7 @@
-"""Watching the event log: one look at the database for all who watch the same tenant.
+"""Streams of the event log: one poll of the database serves all subscribers of a tenant.
 
-A watcher reads by itself until it has caught up, and then joins the tail of its tenant, which hands it what comes. What
-waits for a watcher is bounded: one that reads too slowly is sent away, and resumes from where it was.
+A subscriber reads by itself until it has caught up, then joins the tail of its tenant. Its queue is bounded: a
+subscriber that reads too slowly is disconnected, and resumes from its position.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MIN_POLL_SECONDS = 0.05
 _BATCH_SIZE = 500
 # A look that takes longer is given up.
 _POLL_TIMEOUT_SECONDS = 10.0
-# So long a full watcher is waited for, once: a burst sends nobody away who reads.
+# The time for a full subscriber to read, granted once: a burst does not disconnect a subscriber that reads.
 _SLOW_SUBSCRIBER_SECONDS = 1.0
-# Looks that failed in a row after which watchers are told so.
+# Looks that failed in a row after which subscribers are told so.
 _FAILURES = 10
 
 NOTIFICATION_DELAY = Histogram(
@@ -47,7 +47,7 @@ log = logs.get("memory")
 
 
 class Subscriber:
-    """What waits for one watcher."""
+    """What waits for one subscriber."""
 
     def __init__(self, tail: TenantTail, event_filter: EventFilter, after: Position, capacity: int) -> None:
         """Take what is wanted and lies after a position, up to `capacity` changes at a time."""
@@ -59,7 +59,7 @@ class Subscriber:
         self._news = asyncio.Event()
         self._has_room = asyncio.Event()
         self.error: RpcError | None = None
-        # Nothing is put any more: there was too much, or nobody takes it.
+        # Set once the queue takes no more: it overflowed, or the subscriber left.
         self.is_too_slow = self.is_gone = False
 
     async def wait_for_capacity(self, count: int) -> None:
@@ -86,7 +86,7 @@ class Subscriber:
         self._has_room.set()
 
     def fail(self, why: RpcError) -> None:
-        """Let the watcher know that nothing more comes."""
+        """Let the subscriber know that nothing more comes."""
         self.error = why
         self._news.set()
 
@@ -125,7 +125,7 @@ class TenantTail:
 
 
 class EventStream:
-    """The watchers of a process."""
+    """The subscribers of a process."""
 
     def __init__(
         self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, capacity: int

@@ -1,4 +1,4 @@
-"""The graph that links make: what is met on a walk, ways from one memory to another, links that tags suggest.
+"""The graph of links: nodes, paths between memories, and links inferred from shared tags.
 
 No gRPC, no SQL, no clock.
 """

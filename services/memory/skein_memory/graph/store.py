@@ -1,4 +1,4 @@
-"""The graph in the database: every answer is read in a bounded number of bounded statements."""
+"""The graph in the database: each response is read in a bounded number of bounded statements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Links that one answer has at most.
 _MAX_LINKS = 2000
 _MAX_TAGS = 100
-# Of each tag of a memory so many others are looked at, and so many of them all are compared with it.
+# Of each tag of a memory so many others are scanned, and so many of them all are compared with it.
 _SHARING_EACH = 40
 _MAX_COMPARED = 100
 DEFAULT_SUGGESTIONS = 5

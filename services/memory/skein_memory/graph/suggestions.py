@@ -1,4 +1,4 @@
-"""Which memories are alike enough to be linked, and why. No gRPC, no SQL, no clock."""
+"""Suggested links: how similar two memories are, and why. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 

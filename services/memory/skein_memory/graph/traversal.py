@@ -1,4 +1,4 @@
-"""Walking the graph level by level: what one level reads is bounded, however many links the memories on it have."""
+"""Breadth-first traversal of the graph. Reads of one level are bounded, however many links its memories have."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def traverse(
         walked.truncated = walked.truncated or cut or left_out
         frontier = [row["memory_id"] for row in rows]
         if hop < hops and frontier and len(walked.nodes) >= most:
-            # What lies behind these is not looked at, as there is no room for it.
+            # What lies behind these is not scanned, as there is no room for it.
             walked.truncated = True
             break
     return walked
@@ -95,7 +95,7 @@ class _Frontier:
 
 
 class PathSearch:
-    """Looks for paths from both ends, a hop at a time on the side with less to look at.
+    """Looks for paths from both ends, a hop at a time on the side with less to scan.
 
     When a hops were taken from the one end and b from the other, every path of up to a + b hops lies among the steps
     that are known; so the shortest are complete long before the ends have seen all that they could.
@@ -212,7 +212,7 @@ async def _visible_nodes(
 ) -> tuple[list[asyncpg.Record], bool]:
     """Read the first `most` of some memories that are not deleted, archived or expired, in the order given.
 
-    Return as well whether some were not looked at, or had no room. `bare` ones are their ids alone.
+    Return as well whether some were not scanned, or had no room. `bare` ones are their ids alone.
     """
     found: list[asyncpg.Record] = []
     looked_at = 0

@@ -132,7 +132,7 @@ class Link:
         )
 
     def check_revision(self, revision: int) -> None:
-        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a revision that is not the current one; 0 stands for whatever is current."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
@@ -160,7 +160,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkFilter:
-    """Which links are asked for; relations None asks for all."""
+    """Which links are requested; relations None asks for all."""
 
     outgoing: bool = True
     incoming: bool = True
@@ -169,7 +169,7 @@ class LinkFilter:
 
     @property
     def is_directed(self) -> bool:
-        """Say whether links are followed in one direction only."""
+        """Return whether links are followed in one direction only."""
         return not (self.outgoing and self.incoming)
 
     def reversed(self) -> LinkFilter:

@@ -51,7 +51,7 @@ class LinkStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Store links, all or none; or return the request's first answer.
+        """Store links, all or none; or return the stored response.
 
         Raises MemoryNotFound, LinkToItself, LinkExists and, of two for one pair and relation, DuplicateInBatch, each
         with the "index" of the link when there are several; and QuotaExceeded.
@@ -94,7 +94,7 @@ class LinkStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Store a link or change the one that its pair and relation have; or return the request's first answer.
+        """Store a link or change the one that its pair and relation have; or return the stored response.
 
         `respond` learns whether it is new. With `either_direction` a link that leads the other way is the pair's, too.
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
@@ -108,14 +108,14 @@ class LinkStore:
                 raise MemoryNotFound
             link = draft.between(ends[draft.from_name], ends[draft.to_name], at=at, by=by)
             if either_direction:
-                # Whoever links the two the other way at the same time waits here.
+                # A concurrent upsert in the other direction waits here.
                 both = sorted((link.from_memory_id, link.to_memory_id))
                 await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=both)
             before = await _held(tx, tenant_id, link, either_direction=either_direction)
             while before is None:
                 if await link_rows.insert(tx, tenant_id, [link], at=at, by=by):
                     break
-                # Somebody else was quicker, and may have removed it again since.
+                # Another transaction was first, and may have deleted the link since.
                 before = await _held(tx, tenant_id, link, either_direction=either_direction)
             if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
                 await link_rows.replace(tx, tenant_id, before, after)
@@ -134,7 +134,7 @@ class LinkStore:
         *,
         at: datetime,
     ) -> Response | bytes:
-        """Replace a link by what `change`, which may refuse, makes of it; or return the request's first answer.
+        """Replace a link by what `change`, which may refuse, makes of it; or return the stored response.
 
         Raises LinkNotFound and LinkExists.
         """
@@ -251,7 +251,7 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
 
 
 async def _must_be_visible(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
-    """Refuse a link of an expired memory as if it were not there. Raises LinkNotFound."""
+    """Reject a link of an expired memory as if it were not there. Raises LinkNotFound."""
     ends = [link.from_memory_id, link.to_memory_id]
     if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ends, at=at):
         raise LinkNotFound

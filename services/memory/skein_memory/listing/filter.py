@@ -1,4 +1,4 @@
-"""What a list of memories is restricted to, what leads to those that may pass, and how it is read piece by piece."""
+"""Filters of memories, the index that each is read from, and the ranges of ids that are scanned."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Filter:
 
     @classmethod
     def of(cls, request: pb.ListMemoriesRequest) -> Self:
-        """Read the conditions of a list: without what is deleted, archived or expired unless it is asked for."""
+        """Read the conditions of a list: without what is deleted, archived or expired unless it is requested."""
         as_of_time = read_time(request, "as_of_time")
         hidden: list[Expression] = [] if request.show_deleted else [_ALIVE]
         if not request.show_archived:
@@ -146,7 +146,7 @@ class Filter:
             return
         lowest, end = ranges[-1][0], ranges[0][1]
         if after is None:
-            # Nobody knows where the first one lies: all months are asked at once.
+            # The month of the first match is unknown: all months are read at once.
             yield lowest, end
             return
         if after >= end:
@@ -162,14 +162,14 @@ class Filter:
 
     @property
     def subject_id(self) -> str | None:
-        """Return the person that all that may pass is about; None when it may be about anybody."""
+        """Return the subject that all matches must have; None when matches may have any."""
         for part in self._conjuncts():
             if isinstance(part, Compare) and (part.path, part.operator) == (("subject_id",), "=") and part.value:
                 return str(part.value)
         return None
 
     def may_match_created_between(self, first: datetime, last: datetime) -> bool:
-        """Say whether what was created between two times, a millisecond more or less, may pass."""
+        """Return whether what was created between two times, a millisecond more or less, may pass."""
         start_time, end_time = self._times()
         return (start_time is None or start_time <= last + _MILLISECOND) and (end_time is None or first <= end_time)
 

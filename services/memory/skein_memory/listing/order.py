@@ -1,4 +1,4 @@
-"""The orders that lists of memories come in, and where a list goes on in each. No I/O, no clock."""
+"""Orders of lists of memories, and the page cursor of each. No I/O, no clock."""
 
 from __future__ import annotations
 

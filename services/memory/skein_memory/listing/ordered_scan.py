@@ -1,4 +1,4 @@
-"""Finding memories in the order of what they are worth or of their last change, from the index that has that order."""
+"""Scans of memories in the order of a score or of the last update, from the index that has this order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.listing.filter import Filter
 
-# Memories that one call looks at, whether they pass or not, and those of one statement.
+# Memories that one call scans, whether they pass or not, and those of one statement.
 MAX_ROWS_SCANNED = 5000
 _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
@@ -49,7 +49,7 @@ _LOWEST: Mapping[str, datetime | float | int] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OrderedIds:
-    """Places of memories that pass, in order; `after` is where to go on, None when there is nothing more."""
+    """Places of memories that pass, in order; `after` is the next cursor, None when there is nothing more."""
 
     places: list[PageCursor]
     after: PageCursor | None
@@ -65,7 +65,7 @@ async def find_ordered(
     count: int,
     at: datetime,
 ) -> OrderedIds:
-    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most."""
+    """Find up to `count` memories that pass after the one at `after`; scan MAX_ROWS_SCANNED of them at most."""
     asked = filter_.condition(at)
     condition, scanned = compile_to_sql(asked, ENTRIES), scan_cost.scan_cost_sql(asked, ENTRIES)
     scans = tx.database.scans.begin(tenant_id) if scanned else None
@@ -99,7 +99,7 @@ async def find_ordered(
 
 
 def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]]:
-    """Return the query that looks at the memories after a place, its condition still open, and where it begins."""
+    """Return the query that scans the memories after a place, its condition still open, and where it begins."""
     values: dict[str, object] = {"before_id": last.memory_id}
     if _is_unread(order, last):
         query = QUERIES["scan_never_accessed"]
@@ -124,7 +124,7 @@ def _first(order: Order) -> PageCursor:
 
 
 def _is_unread(order: Order, place: PageCursor) -> bool:
-    """Say whether the memories after a place are those that were never read: they come by their ids alone."""
+    """Return whether the memories after a place are those that were never read: they come by their ids alone."""
     if order.column != "access_count" or place.value != 0:
         return False
     return order.is_descending or place.memory_id != _HIGHEST_ID

@@ -1,4 +1,4 @@
-"""Finding memories that pass a filter, a bounded number of rows at a time, and what they said at a time."""
+"""Lists of memories that match a filter, read in bounded batches, and memories as of a time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein_memory.listing.filter import AccessPath, Filter
     from skein_memory.memories.model import Memory
 
-# Memories that one statement looks at.
+# Memories that one statement scans.
 _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
@@ -45,7 +45,7 @@ _VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchingIds:
-    """Ids of memories that pass, newest first; `after` is where to go on, None when there is nothing more."""
+    """Ids of memories that pass, newest first; `after` is the next cursor, None when there is nothing more."""
 
     memory_ids: list[UUID]
     after: UUID | None
@@ -102,7 +102,7 @@ class MemoryListStore:
         )
 
     async def count_memories(self, tenant_id: UUID, filter_: Filter, *, at: datetime) -> int | None:
-        """Count the memories that pass; None when that takes a look at more than MAX_ROWS_SCANNED of them."""
+        """Count the memories that pass; None when that takes a scan more than MAX_ROWS_SCANNED of them."""
         spans = list(filter_.id_ranges(None, at))
         if not spans:
             return 0
@@ -156,7 +156,7 @@ class MemoryListStore:
     async def _shown(
         self, tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
-        """Read memories, with what they are worth at the time `at` unless it is asked what they were."""
+        """Read memories, with their scores at the time `at` unless it is asked what they were."""
         memories = await read(tx, tenant_id, memory_ids, as_of_time)
         return memories if as_of_time else await with_scores(tx, tenant_id, self._policies, memories, at=at)
 
@@ -177,7 +177,7 @@ class MemoryListStore:
         return [Link(**dict(row)) for row in rows]
 
     async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[MemoryVersion], bool]:
-        """Read the newest earlier versions of a memory, and one more to compare; say whether that is all."""
+        """Read the newest earlier versions of a memory, and one more to compare; return whether that is all."""
         async with self._database.tenant(tenant_id) as tx:
             versions = await _versions(tx, tenant_id, memory.memory_id, before=None, count=count + 1)
         return versions, len(versions) <= count
@@ -200,7 +200,7 @@ async def find(
     tx: Transaction, tenant_id: UUID, filter_: Filter, *, after: UUID | None, count: int, at: datetime,
     is_descending: bool = True,
 ) -> MatchingIds:  # fmt: skip
-    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most.
+    """Find up to `count` memories that pass after the one at `after`; scan MAX_ROWS_SCANNED of them at most.
 
     The newest come first; the oldest unless `is_descending`.
     """
@@ -275,7 +275,7 @@ class _FilteredScan:
     ) -> list[tuple[UUID, bool | None]]:
         """Return the first memories of a range of ids that a lead leads to, and whether each passes.
 
-        None says that the call's budget did not reach a memory; nothing after it was looked at either.
+        None says that the call's budget did not reach a memory; nothing after it was scanned either.
         """
         values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
         if lead.kind in {"tags", "properties"}:
@@ -317,7 +317,7 @@ class _FilteredScan:
         return [(row["memory_id"], row["passes"]) for row in rows]
 
     async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
-        """Return of memories whether each passed at the time asked for, where `now` says whether it passes today."""
+        """Return of memories whether each passed at the time requested, where `now` says whether it passes today."""
         reached = [memory_id for memory_id, passes in now if passes is not None]
         query = self._turned(QUERIES["match_versions"])
         then = dict(await self._judged(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))

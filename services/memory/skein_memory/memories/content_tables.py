@@ -1,4 +1,4 @@
-"""Every table that holds content of memories, with the query that deletes the rows of purged memories."""
+"""Every table with content of memories, and the query that purges its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories and links between protobuf and the domain."""
+"""Memories as protobuf."""
 
 from __future__ import annotations
 

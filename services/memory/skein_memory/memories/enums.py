@@ -1,4 +1,4 @@
-"""Names of the enums of protobuf, as the database stores them."""
+"""Enums of protobuf as names in the database."""
 
 from __future__ import annotations
 

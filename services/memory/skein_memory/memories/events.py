@@ -29,7 +29,7 @@ def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event
 
 
 def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
-    """Return the events of memories that were purged; `cause` says why where no caller asked for it."""
+    """Return the events of memories that were purged; `cause` says why where no caller requested it."""
     payload = {"receipt_id": str(receipt_id)}
     if cause:
         payload["cause"] = cause

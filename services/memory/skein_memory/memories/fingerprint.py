@@ -43,5 +43,5 @@ def fingerprint(draft: Draft) -> UUID:
 
 
 def has_key(number: UUID) -> bool:
-    """Say whether a fingerprint is that of memories with a key."""
+    """Return whether a fingerprint is that of memories with a key."""
     return number < FIRST_WITHOUT_KEY

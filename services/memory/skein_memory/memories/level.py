@@ -1,4 +1,4 @@
-"""The levels that memories have: how far each reaches, how many it holds, and where what does not fit goes."""
+"""The levels of memories: their order and capacities, and demotion from a full level."""
 
 from __future__ import annotations
 

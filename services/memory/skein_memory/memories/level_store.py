@@ -1,4 +1,4 @@
-"""What happens when space is short: the least important memories pass down a level, or make room for others."""
+"""Capacities of levels: the least important memories of a full level are demoted or evicted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Memories that one transaction passes down from one level.
 BATCH_SIZE = 100
-# Transactions of one call of the upkeep.
+# Transactions of one call of the maintenance.
 _MAX_BATCHES = 5
 
 
@@ -80,7 +80,7 @@ async def evict_least_important(
 ) -> int:
     """Forget as many memories as came too many, none of which matters more than any newcomer; return how many.
 
-    They are deleted softly: whoever wants one back restores it, in turn for something else. Return 0, with nothing
+    They are deleted softly, and can be undeleted in exchange for another memory. Return 0, with nothing
     done, when there are not enough.
     """
     row = await tx.row(QUERIES["count_memories"], tenant_id=tenant_id)
@@ -107,7 +107,7 @@ async def evict_least_important(
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> list[Memory]:
-    """Return those of some memories that nobody else is changing, so that nobody is waited for."""
+    """Return those of some memories that no other transaction has locked; locked ones are skipped, not waited for."""
     if not memory_ids:
         return []
     rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))

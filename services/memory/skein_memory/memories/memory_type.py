@@ -1,4 +1,4 @@
-"""The types that memories have: what the structured ones hold and what of it is searched. No gRPC, no SQL, no clock."""
+"""Types of memories: schemas of structured types, and which of their fields are searched. No gRPC, no SQL."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ _SAME = frozenset({"title", "content", "source"})
 
 
 def validate_data(type_name: str, data: str | None, *, draft_fields: Mapping[str, str | None]) -> None:
-    """Refuse data (JSON text) that its type does not have; `draft_fields` are texts of the memory itself, by field.
+    """Reject data (JSON text) that its type does not have; `draft_fields` are texts of the memory itself, by field.
 
     A memory that is told in words alone needs no data. What a type requires may be said by the memory's own field of
     that name. Raises MemoryDataInvalid, which names fields and never what they hold.
@@ -194,7 +194,7 @@ def time_of(data: str | None, name: str) -> datetime | None:
 
 
 def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
-    """Refuse a type that the tenant does not have; the fact "index" is its place among the names."""
+    """Reject a type that the tenant does not have; the fact "index" is its place among the names."""
     if not policy.memory_types:
         return
     for index, name in enumerate(names):

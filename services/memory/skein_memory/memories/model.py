@@ -139,7 +139,7 @@ class Draft:
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     def is_expired(self, at: datetime) -> bool:
-        """Say whether its expiry had come at the time `at`."""
+        """Return whether its expiry had come at the time `at`."""
         return self.expire_time is not None and self.expire_time <= at
 
     @property
@@ -158,7 +158,7 @@ class Draft:
         return content_hash(self.type, self.content, self.data)
 
     def check_has_readers(self, at: datetime) -> None:
-        """Refuse what no reader would ever see: what expired before `at`, and what is for a user who is not named.
+        """Reject what no reader would ever see: what expired before `at`, and what is for a user who is not named.
 
         Imports do not call this: they store what another system kept.
         """
@@ -202,20 +202,20 @@ class Memory:
     updated_by: str
     # Only of memories that are read to be shown.
     worth: Worth | None = field(default=None, compare=False)
-    # An older version wrote the row, by other rules of what is searched: its place in the index is made anew.
+    # An older version wrote the row, by other rules of what is searched: its place in the index is computed again.
     needs_reindex: bool = field(default=False, compare=False)
 
     @property
     def is_active(self) -> bool:
-        """Say whether it is not deleted."""
+        """Return whether it is not deleted."""
         return self.delete_time is None
 
     def is_expired(self, at: datetime) -> bool:
-        """Say whether its expiry had come at the time `at`."""
+        """Return whether its expiry had come at the time `at`."""
         return self.draft.is_expired(at)
 
     def is_visible(self, at: datetime) -> bool:
-        """Say whether readers see it at the time `at`: it is neither deleted nor expired."""
+        """Return whether readers see it at the time `at`: it is neither deleted nor expired."""
         return self.is_active and not self.is_expired(at)
 
     @property
@@ -270,12 +270,12 @@ class Memory:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:
-        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a revision that is not the current one; 0 stands for whatever is current."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
     def check_visible(self, at: datetime) -> None:
-        """Refuse a deleted or expired memory as if it were not there."""
+        """Reject a deleted or expired memory as if it were not there."""
         if not self.is_visible(at):
             raise MemoryNotFound
 

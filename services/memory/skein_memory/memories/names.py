@@ -1,4 +1,4 @@
-"""Which memory a name stands for: its id, or the external id that its caller chose."""
+"""Names of memories: ids, external ids and fact keys, and which memory holds each."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[
 
 
 async def external_id_must_be_free(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
-    """Refuse a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
+    """Reject a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
     name = memory.draft.external_id
     holder = (await external_id_holders(tx, tenant_id, [name])).get(name or "", memory.memory_id)
     if holder == memory.memory_id:
@@ -146,7 +146,7 @@ async def fact_key_holders(
 
 
 async def _released(tx: Transaction, tenant_id: UUID, release: Query, holders: Iterable[UUID], *, at: datetime) -> bool:
-    """Take the names of one kind from those of some memories that have expired; say whether there were any."""
+    """Take the names of one kind from those of some memories that have expired; return whether there were any."""
     rows = await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=list(set(holders)), at=at)
     if not rows:
         return False

@@ -1,4 +1,4 @@
-"""The scalar properties of memories as rows, which lead lists to them."""
+"""Scalar properties of memories as rows, an index for lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories with data that an older version stored: their words, hash and place in the index, made by today's rules."""
+"""Memories that an older version stored: their search text, hash and index entry are computed again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Memories within a transaction: read, locked, stored, changed, each with everything that hangs on it.
+"""Memories within a transaction: read, locked, inserted and updated, with all their dependent rows.
 
-Every change of a memory, whoever makes it, goes through `insert_memories` and `update_memory`: they keep its tags,
-names, place in the search index, earlier version and event together.
+Every change of a memory goes through `insert_memories` and `update_memory`: they keep its tags, names, document in
+the search index, earlier version and event together.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def insert_memories(
 
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
-    """Read a memory, by id or external id, and keep others from changing it. Raises MemoryNotFound."""
+    """Read a memory, by id or external id, and lock it. Raises MemoryNotFound."""
     found = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
     if found is None:
         raise MemoryNotFound
@@ -66,7 +66,7 @@ async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
 
 
 async def lock_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
-    """Read memories, deleted ones too, that nobody else changes until the transaction ends; missing ones are left out.
+    """Read and lock memories, deleted ones too, until the transaction ends; missing ones are left out.
 
     They are locked in the order of their ids, so that two transactions never wait for each other.
     """
@@ -92,11 +92,11 @@ async def update_memory(
     event: str = "memory_updated",
     by: str | None = None,
 ) -> list[Document]:
-    """Store the next revision of a locked memory, keep the one before, and tell the log.
+    """Store the next revision of a locked memory, keep the one before, and record the event.
 
-    `by` names who did it where that is not whoever the memory was updated by.
+    `by` is the principal of the event where it differs from the memory's updated_by.
 
-    Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken,
+    Return what was added to the index. The caller counts memories that come or go. Raises FactKeyTaken,
     and ExternalIdTaken where a memory that had expired comes back.
     """
     after = but(after, record_time=at)

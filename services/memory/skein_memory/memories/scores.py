@@ -1,4 +1,4 @@
-"""Memories with their scores, read in the transaction that reads the memories."""
+"""Memories with their scores, computed in the transaction that reads the memories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def with_scores(
     tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
-    """Return memories, in order, with what they are worth at the time `at`."""
+    """Return memories, in order, with their scores at the time `at`."""
     if not memories:
         return []
     inputs = await read_score_inputs(tx, tenant_id, memories)
@@ -33,7 +33,7 @@ async def with_scores(
 async def with_scores_of_new(
     tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
-    """Return memories that are about to be stored, with what they are worth: nobody linked or read them yet."""
+    """Return new memories with their scores: they have no links and no accesses yet."""
     keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
     trust: Mapping[str, float] = {}
     if keys:

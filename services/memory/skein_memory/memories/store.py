@@ -1,4 +1,4 @@
-"""Memories in the database: entries with their tags, names, stored answers and place in the search index."""
+"""Memories in the database, with tags, names, stored responses and their documents in the search index."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class MemoryStore:
         at: datetime,
         secrets: Mapping[UUID, str] = MappingProxyType({}),
     ) -> bytes | None:
-        """Store memories, all or none, with their documents in the search index, and keep the answer.
+        """Store memories, all or none, with their documents in the search index, and store the response.
 
-        `show` puts the memories, with what they are worth, into the answer; it may refuse. `secrets` are those of
-        memories of the vault. Return the first answer when the request came before; nothing is
+        `show` puts the memories, with their scores, into the answer; it may refuse. `secrets` are those of
+        memories of the vault. Return the stored response of a repeated request; nothing is
         stored then. Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory,
         QuotaExceeded and MasterKeyMissing.
         """
@@ -104,7 +104,7 @@ class MemoryStore:
         return None
 
     def _may_move_others(self, tenant_id: UUID) -> bool:
-        """Say whether new memories may push others out of their level: which ones is found by how many there are."""
+        """Return whether new memories may push others out of their level: which ones is found by how many there are."""
         policy = self._policies.known(tenant_id)
         return policy is None or policy.levels_capped
 
@@ -114,7 +114,7 @@ class MemoryStore:
             return await self._policies.of(tx, tenant_id)
 
     async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: Message) -> None:
-        """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
+        """Replace a stored response that turned out otherwise, so that a repeated request gets the same as the first.
 
         The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
         lost. An answer that was emptied since, as its memories were purged, stays empty.
@@ -127,7 +127,7 @@ class MemoryStore:
     async def get_memories(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Memory]:
         """Read memories by id or external id, deleted ones too, by the name they were asked by.
 
-        They say what they are worth at the time `at`.
+        They have their scores at the time `at`.
         """
         async with self._database.tenant(tenant_id, reads=True) as tx:
             rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
@@ -147,9 +147,9 @@ class MemoryStore:
         event: str = "memory_updated",
         secret: str = "",
     ) -> MemoryChange[Response] | bytes:
-        """Replace a memory by what `change` makes of it, and keep the answer; `event` is its type in the log.
+        """Replace a memory by what `change` makes of it, and store the response; `event` is its type in the log.
 
-        A `secret` takes the place of the one that it had. Return the first answer when the request came before.
+        A `secret` takes the place of the one that it had. Return the stored response of a repeated request.
         `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
         MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
@@ -224,9 +224,9 @@ class MemoryStore:
         return str(memory.memory_id), value
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's stored answers whose time is over, and expired memories from the search index.
+        """Remove the tenant's stored responses whose time is over, and expired memories from the search index.
 
-        Return how many. So many memories go at once that nobody waits long for the rows; the next call goes on.
+        Return how many. Batches are small, so that no other transaction waits long for a lock; the next call continues.
         """
         async with self._database.tenant(tenant_id) as tx:
             deleted = await self._idempotency.delete_expired(tx, tenant_id, at)

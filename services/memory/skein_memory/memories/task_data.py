@@ -15,7 +15,7 @@ KINDS = frozenset({memory_type.TASK, memory_type.OBJECTIVE})
 
 
 def check_objective_id(type_name: str, data: str | None) -> None:
-    """Refuse a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
+    """Reject a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
     if type_name == memory_type.TASK and data is not None:
         objective_id = exact.loads(data).get("objective_id")
         if objective_id is not None and parse_id(objective_id) is None:

@@ -1,4 +1,4 @@
-"""Where tasks and objectives stand, kept beside the memories that they are, with every change of these."""
+"""Rows of tasks and objectives, written with every change of the memories that they belong to."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def update_task_row(tx: Transaction, tenant_id: UUID, before: Memory, afte
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """A task or an objective, as it is asked for."""
+    """A task or an objective, as it is requested."""
 
     memory_id: UUID
     kind: str

@@ -1,4 +1,4 @@
-"""What there is in a memory, and what of it deserves a second look: bounded reads, each from an index."""
+"""Overviews in the database: bounded reads, each from an index."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a memory is worth: versioned formulas over its own scores and its circumstances. No I/O; the clock is passed in.
+"""Scores of memories: versioned formulas over their own scores and further inputs. No I/O; the clock is passed in.
 
 Two formulas for importance: "memoryvault-dynamic", the default, and "agentmem-weighted", which a tenant's policy may
-choose. Confidence follows the first in both cases, as the second knows none.
+choose. Confidence follows the first in both cases, because the second defines none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = 2
 CONTRADICTS = "contradicts"
 # By the name that a tenant's policy has for them.
 FORMULAS: Mapping[str, str] = {"dynamic": DYNAMIC, "weighted": WEIGHTED}
-# Of a source of which nobody said anything.
+# Trust in a source without a SourceTrust.
 NEUTRAL_TRUST = 0.5
 # Every term of links is saturated long before.
 MAX_LINKS_COUNTED = 25
@@ -98,7 +98,7 @@ class ScoreInputs:
     incoming: Mapping[str, int] = field(default_factory=dict)
     outgoing: Mapping[str, int] = field(default_factory=dict)
     links: int = 0
-    # None: nobody said how far its source is trusted.
+    # None: its source has no SourceTrust.
     trust: float | None = None
     access_count: int = 0
     last_access_time: datetime | None = None
@@ -132,7 +132,7 @@ class Explanation:
 
 
 def scores_of(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Scores:
-    """Return what a memory is worth at the time `at`; `formula` is the policy's name for it."""
+    """Return the scores of a memory at the time `at`; `formula` is the policy's name for it."""
     return explain(memory, inputs, formula=formula, at=at).scores
 
 

@@ -1,4 +1,4 @@
-"""What memories are worth: what the formulas know of them, read in the transaction that reads the memories."""
+"""Inputs of scores, read in the transaction that reads the memories."""
 
 from __future__ import annotations
 

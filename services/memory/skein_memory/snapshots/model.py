@@ -1,4 +1,4 @@
-"""Snapshots and what is known of them. No I/O, no clock."""
+"""Snapshots and their states. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Snapshot:
         )
 
     def check_ready(self) -> Self:
-        """Refuse a snapshot that does not hold everything yet."""
+        """Reject a snapshot that does not hold everything yet."""
         if self.state != READY:
             raise SnapshotNotReady
         return self

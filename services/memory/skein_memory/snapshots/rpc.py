@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein_memory.transfer.importer import Importer
 
 
-# Portions that one page of differences looks at, and items of each.
+# Batches that one page of differences scans, and items of each.
 _MAX_SCANS = 10
 _SCAN_BATCH_SIZE = 100
 

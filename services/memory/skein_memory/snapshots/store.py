@@ -1,4 +1,4 @@
-"""Snapshots in the database: made, compared, restored and removed, a bounded number of items at a time."""
+"""Snapshots in the database: created, compared, restored and deleted in bounded batches."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class SnapshotStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Begin a snapshot and copy as much as one call may; or return the request's first answer."""
+        """Begin a snapshot and copy as much as one call may; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
@@ -156,7 +156,7 @@ class SnapshotStore:
         await self.continue_snapshots(tenant_id, portions=_MAX_BATCHES)
 
     async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _MAX_BATCHES) -> tuple[bool, bool]:
-        """Go on with snapshots that are being made or removed; say whether there were any, and more to do at once."""
+        """Continue snapshots that are being created or deleted; return whether there were any, and whether more remain."""
         for turn in range(portions):
             async with self._database.tenant(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
@@ -170,7 +170,7 @@ class SnapshotStore:
         return True, True
 
     async def _go_on(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
-        """Copy or remove one portion; return what is known of the snapshot then, None when nothing can be done."""
+        """Copy or remove one batch; return what is known of the snapshot then, None when nothing can be done."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
             if row is None or row["state"] == READY:
@@ -212,7 +212,7 @@ class SnapshotStore:
         return after
 
     async def _finish(self, tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> None:
-        """Tell the log of a snapshot that is ready, and hide those that are too many now."""
+        """Record the event of a snapshot that is ready, and hide those that are too many now."""
         at, by = snapshot.create_time, snapshot.created_by
         await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
         policy = await self._policies.of(tx, tenant_id)
@@ -235,7 +235,7 @@ class SnapshotStore:
         count: int,
         at: datetime,
     ) -> tuple[list[Difference], TransferCursor | None]:
-        """Compare a portion of one snapshot with another, or with what is now when `other_id` is None.
+        """Compare a batch of one snapshot with another, or with what is now when `other_id` is None.
 
         The phase "of" walks over the first and finds what changed or was removed, "added" over the other. Return where
         to go on, None when all is compared. Raises SnapshotNotFound and SnapshotNotReady.
@@ -281,7 +281,7 @@ class SnapshotStore:
         at: datetime,
         by: str,
     ) -> tuple[Response | bytes, Importer | None]:
-        """Bring a portion of a snapshot back; or return the request's first answer.
+        """Bring a batch of a snapshot back; or return the stored response.
 
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
         SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
@@ -312,7 +312,7 @@ class SnapshotStore:
     async def _arrivals(
         self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
     ) -> tuple[list[TransferItem], str | None, ImportBatch]:
-        """Read what a portion of a restore looks at, and check what it brings."""
+        """Read what a batch of a restore scans, and check what it brings."""
         is_removal = cursor.phase == "remove"
         async with self._database.tenant(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
@@ -341,7 +341,7 @@ async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snaps
 async def _portion(
     tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
 ) -> exporter.Portion:
-    """Read items of a snapshot, or of what is now when there is none, and where to go on.
+    """Read items of a snapshot, or of what is now when there is none, and the next cursor.
 
     Memories that have expired at the time `now` are left out: a restore does not bring them back.
     """

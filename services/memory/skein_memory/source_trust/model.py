@@ -1,4 +1,4 @@
-"""How far sources are trusted. No I/O, no clock."""
+"""Trust in sources. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SourceTrust:
         return hashlib.sha256(key.encode()).hexdigest()[:32]
 
     def check_revision(self, revision: int) -> None:
-        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a revision that is not the current one; 0 stands for whatever is current."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 

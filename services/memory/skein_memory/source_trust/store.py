@@ -48,7 +48,7 @@ class SourceTrustStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Say how far a source is trusted, and keep what was said before; or return the request's first answer."""
+        """Say how far a source is trusted, and keep what was said before; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
@@ -58,7 +58,7 @@ class SourceTrustStore:
                 last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
                 after = draft.after(None, last, at=at, by=by)
                 if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
-                    # Somebody else said something of it for the first time just now.
+                    # Another transaction has just inserted the first row of this source.
                     raise TransactionConflict
             else:
                 after = draft.after(before, 0, at=at, by=by)

@@ -1,4 +1,4 @@
-"""Tasks and objectives: where they stand, and which to do next. No gRPC, no SQL, no clock."""
+"""Tasks and objectives: changes of status, and the score of a next action. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class TaskHandlers:
     async def _page(
         self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
-        """Read a page; expired tasks are passed over, so that one may hold fewer than were asked for."""
+        """Read a page; expired tasks are passed over, so that one may hold fewer than were requested."""
         size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
         builder, more = PageBuilder[pb.Memory](), True
         while more and len(builder.items) < size and not builder.is_full:

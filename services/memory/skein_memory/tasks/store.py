@@ -1,4 +1,4 @@
-"""Tasks and objectives in the database: where they stand beside the memories that they are."""
+"""Lists of tasks and objectives, and changes of objectives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CANDIDATES = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskFilter:
-    """Which tasks or objectives are asked for; None does not restrict. `objective` is an id or external id."""
+    """Which tasks or objectives are requested; None does not restrict. `objective` is an id or external id."""
 
     kind: str
     statuses: list[str] | None
@@ -101,7 +101,7 @@ class TaskStore:
     ) -> MemoryChange[Response] | bytes:
         """Put the task that is named first under the objective that is named second, an empty name standing for none.
 
-        Return the first answer when the request came before. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
+        Return the stored response of a repeated request. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)

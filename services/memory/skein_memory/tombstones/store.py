@@ -1,4 +1,4 @@
-"""What was purged, known again without being kept: digests of ids and contents, salted for each tenant."""
+"""Tombstones: salted digests of the ids and contents of purged items. The items themselves are not kept."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def write_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at
 
 
 async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
-    """Say whether a block was purged. For imports: whoever makes one anew may give it the id."""
+    """Return whether a block was purged. For imports only: a caller may create a block with the id."""
     salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     if salt is None:
         return False
@@ -83,7 +83,7 @@ async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
 async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
     """Return the ids of those memories that were purged: known by id, external id or what they say.
 
-    For imports and restores, which must pass over them. What somebody says anew is no import.
+    For imports and restores, which must skip them. A caller may create the same memory again.
     """
     salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     if salt is None or not memories:
@@ -120,7 +120,7 @@ def _digests(salt: bytes, memory: Memory) -> set[bytes]:
 
 
 def _is_identifying(type_name: str, content: str, data: str | None) -> bool:
-    """Say whether a memory can be known again by what it says; data of the vault is much alike."""
+    """Return whether a memory can be known again by what it says; data of the vault is much alike."""
     return bool(content) or (data is not None and type_name != memory_type.VAULT)
 
 

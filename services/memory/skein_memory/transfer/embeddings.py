@@ -1,4 +1,4 @@
-"""Vectors that an import brings with its memories: kept where the model in force takes them, else counted."""
+"""Embeddings in an import: stored when they fit the current model, else counted by reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EmbeddingImport:
     recomputed: Counter[str] = field(default_factory=Counter)
 
     def accept(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
-        """Count a memory's vector and return it as it is stored; None where it is made anew."""
+        """Count a memory's vector and return it as it is stored; None where it is computed again."""
         try:
             vector_columns.require_dimensions(dimensions, values)
             vector = vector_columns.normalize(values)

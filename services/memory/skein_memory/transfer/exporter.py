@@ -1,7 +1,6 @@
-"""A tenant's memory read as items, kind by kind and bit by bit, as it is or as it was a short while ago.
+"""Reads of a tenant's memory as items, kind by kind in batches, now or as of a recent time.
 
-Memories, links and blocks are read as they were at the time asked for, whatever became of them since; of trust, aliases
-and conflicts, of which there are few, what is said of them now is taken for what was said then.
+Memories, links and blocks are read as of the time. Trust, aliases and conflicts are few, and are read as they are now.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from skein_memory.blocks.model import Block
     from skein_memory.memories.model import Memory
 
-# What was read, and the id of the last thing that was looked at; None when there is no more of the kind.
+# What was read, and the id of the last thing that was scanned; None when there is no more of the kind.
 Portion = tuple[list[TransferItem], str | None]
 # How long to wait, and how often, for transactions that were open when a copy began.
 _WAIT_SECONDS = 0.05
@@ -84,7 +83,7 @@ async def read_by_ids(
 
 
 def is_expired(item: TransferItem, now: datetime) -> bool:
-    """Say whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
+    """Return whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
     message = item.message
     if not isinstance(message, memory_pb2.Memory) or not message.HasField("expire_time"):
         return False
@@ -324,7 +323,7 @@ def _ids(texts: Sequence[str]) -> list[UUID]:
 
 
 def _last(ids: Sequence[object], count: int) -> str | None:
-    """Return where to go on after a portion; None when it was not full."""
+    """Return the next cursor after a batch; None when it was not full."""
     return str(ids[-1]) if len(ids) == count else None
 
 

@@ -1,4 +1,4 @@
-"""Items on their way into a tenant's memory: read and checked before anything is stored. No I/O, no clock."""
+"""Items of an import, parsed and checked before anything is stored. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -
 
 
 def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
-    """Refuse an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
+    """Reject an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
     if memory.fact_key is None or memory.is_expired(at):
         return
     if keys.get(memory.fact_key, memory.memory_id) != memory.memory_id:
@@ -167,7 +167,7 @@ def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: d
 
 
 def is_same_draft(one: Draft, other: Draft) -> bool:
-    """Say whether two drafts say the same, however their JSON is written."""
+    """Return whether two drafts say the same, however their JSON is written."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
         and exact.equal(one.data, other.data)

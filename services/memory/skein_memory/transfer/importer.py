@@ -1,4 +1,4 @@
-"""Items stored into a tenant's memory within one transaction: new ones made, others changed as the mode says."""
+"""Import of items in one transaction: new items are inserted, existing ones updated as the mode says."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _FIRST = UUID(int=0)
 
 @contextmanager
 def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
-    """Give up where somebody else stored the same at the same time, which was looked for before: nothing is kept."""
+    """Raise TransactionConflict when a concurrent transaction has stored the same item: the import is rolled back."""
     try:
         yield
     except errors as error:
@@ -96,7 +96,7 @@ class Importer:
         self.usage = {"memories": 0, "links": 0, "blocks": 0}
 
     async def apply(self, batch: ImportBatch) -> None:
-        """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
+        """Store what can be stored. Raises TransactionConflict when another transaction stores the same."""
         self.errors += batch.errors
         items = batch.items
         if "alias" in items:
@@ -209,7 +209,7 @@ class Importer:
         return [found[name]["memory_id"] for name in memory_names]
 
     def _keeps(self, item: ImportItem, update_time: datetime) -> bool:
-        """Say whether what is there stays as it is."""
+        """Return whether what is there stays as it is."""
         if self._mode is ImportMode.MERGE:
             return item.changed is None or item.changed <= update_time
         return self._mode is ImportMode.SKIP
@@ -218,7 +218,7 @@ class Importer:
         return self._at if self._mode is ImportMode.RESTORE or item.changed is None else item.changed
 
     def _is_of(self, item: ImportItem, update_time: datetime) -> bool:
-        """Say whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
+        """Return whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
     async def _link(self, item: ImportItem) -> str:
@@ -316,7 +316,7 @@ class Importer:
         canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
         if a_id == b_id or canonical not in {None, a_id, b_id}:
             raise MemoryNotFound
-        # Whoever speaks of the same pair waits here.
+        # Concurrent resolutions of the same pair wait here.
         await self._tx.rows(QUERIES["lock_memories"], tenant_id=self._tenant_id, memory_ids=[a_id, b_id])
         rows = await self._tx.rows(QUERIES["get_resolutions"], tenant_id=self._tenant_id, a_ids=[a_id], b_ids=[b_id])
         before = Resolution(**dict(rows[0])) if rows else None

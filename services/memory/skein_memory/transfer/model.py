@@ -1,4 +1,4 @@
-"""A tenant's memory as it travels: items of a few kinds, each the message of the contract. No I/O, no clock."""
+"""Items of exports and imports, each a message of the contract. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_ITEMS = 1000
 LINE_INVALID = "LINE_INVALID"
 REASON_PURGED = "PURGED"
 REASON_NOT_IMPORTABLE = "SECRET_NOT_IMPORTED"
-# What the service sets: neither compared nor said by whoever imports.
+# Fields that the service sets: an import neither compares nor sets them.
 _RECORD = frozenset(
     {
         "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "content_hash", "scores",
@@ -122,7 +122,7 @@ def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
 
 
 def changed_fields(before: Message, after: Message) -> list[str]:
-    """Return the fields in which two items of a kind differ, as far as somebody said them."""
+    """Return the fields in which two items of a kind differ, without those that the service sets."""
     if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
         agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
         return [*changed_fields(before.block, after.block), *agents]
@@ -159,7 +159,7 @@ class TransferCursor:
     after: str
 
     def advance(self, last: str | None) -> TransferCursor | None:
-        """Return the place after a portion; None after the last of the last kind."""
+        """Return the place after a batch; None after the last of the last kind."""
         if last is not None:
             return replace(self, after=last)
         index = KINDS.index(self.kind) + 1

@@ -1,4 +1,4 @@
-"""A tenant's memory leaving as items, and items of another one coming in."""
+"""Exports of a tenant's memory as items, and imports of items."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TransferStore:
     async def read_batch(
         self, tenant_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[TransferItem], TransferCursor | None]:
-        """Read a portion of a tenant's memory as it was at a time, less what has expired since; and where to go on."""
+        """Read a batch of a tenant's memory as it was at a time, less what has expired since; and the next cursor."""
         async with self._database.tenant(tenant_id) as tx:
             items, last = await exporter.read_batch(
                 tx, tenant_id, cursor.kind, after=cursor.after, count=count, at=at, now=now
@@ -82,7 +82,7 @@ class TransferStore:
         at: datetime,
         by: str,
     ) -> tuple[Response | bytes, Importer | None]:
-        """Store items, or find out what would be done; or return the request's first answer. Raises QuotaExceeded."""
+        """Store items, or find out what would be done; or return the stored response. Raises QuotaExceeded."""
         import_batch = parse_import(lines, at=at, by=by, max_content=self._max_content)
         await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         result: tuple[Response, Importer] | None = None
@@ -107,7 +107,7 @@ class TransferStore:
                 )
                 if importer.created or importer.updated:
                     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
-                    # What is too much for a level passes down at once, so many memories; the upkeep goes on.
+                    # What is too much for a level passes down at once, so many memories; the maintenance goes on.
                     await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
                 await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
                 await self._quotas.charge(tx, tenant_id, importer.usage)

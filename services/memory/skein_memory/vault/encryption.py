@@ -1,6 +1,6 @@
-"""How secrets are sealed: AES-256-GCM under a key of the tenant's own, itself sealed with the master key. No SQL.
+"""Encryption of secrets: AES-256-GCM under a key of the tenant, which the master key encrypts. No SQL.
 
-A sealed value names what it belongs to (tenant and memory, or tenant and key), so that no two rows change places.
+The associated data of a ciphertext names its owner (tenant and memory, or tenant and key): rows cannot be swapped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ciphertext:
-    """A value that only the right key opens."""
+    """A value that only the right key decrypts."""
 
     nonce: bytes
     ciphertext: bytes
@@ -40,7 +40,7 @@ class Ciphertext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MasterKey:
-    """A key that seals tenants' keys, and the name under which the database knows it."""
+    """A key that encrypts tenants' keys, and the name under which the database knows it."""
 
     secret: bytes = field(repr=False)
     fingerprint: str
@@ -76,7 +76,7 @@ class TenantKey:
         return cls(key_id=new_id(at), secret=secrets.token_bytes(_KEY_BYTES))
 
     def encrypt(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
-        """Seal a memory's secret."""
+        """Encrypt a memory's secret."""
         return _seal(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
 
     def decrypt(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
@@ -102,7 +102,7 @@ class MasterKeys:
 
     @property
     def current(self) -> str:
-        """Return the fingerprint of the key that seals; empty without one."""
+        """Return the fingerprint of the key that encrypts; empty without one."""
         return "" if self._current is None else self._current.fingerprint
 
     def check_has(self, used: set[str]) -> None:
@@ -120,19 +120,19 @@ class MasterKeys:
         raise SettingInvalid(message)
 
     def check_current(self) -> None:
-        """Refuse to go on without a key to seal with. Raises MasterKeyMissing."""
+        """Reject to go on without a key to seal with. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
 
     def wrap(self, key: TenantKey, *, tenant_id: UUID) -> WrappedKey:
-        """Seal a tenant's key. Raises MasterKeyMissing."""
+        """Encrypt a tenant's key. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
         sealed = _seal(self._current.secret, key.secret, _key_name(tenant_id, key.key_id))
         return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, sealed=sealed)
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
-        """Open a tenant's key. Raises SecretUndecryptable when its master key is not here."""
+        """Decrypt a tenant's key. Raises SecretUndecryptable when its master key is not here."""
         master = self._by_fingerprint.get(wrapped.master_key)
         if master is None:
             raise SecretUndecryptable(master_key=wrapped.master_key)

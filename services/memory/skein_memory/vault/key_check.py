@@ -1,4 +1,4 @@
-"""Whether the master keys that secrets are sealed under are here: without them the service does not begin to work."""
+"""The check at start that the master keys of all tenant keys are configured."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MasterKeyCheck:
             return
 
     async def ready(self) -> bool:
-        """Say whether no key is missing, and log what is."""
+        """Return whether no key is missing, and log what is."""
         try:
             await self._settle()
         except SettingInvalid as invalid:

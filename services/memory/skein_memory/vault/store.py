@@ -1,4 +1,4 @@
-"""Secrets within a transaction: sealed with the tenant's key on their way in, opened for whoever may see them."""
+"""The vault in the database: secrets are encrypted under the tenant's key, and tenant keys under the master key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
-# Secrets that one transaction seals anew.
+# Secrets that one transaction encrypts anew.
 BATCH_SIZE = 500
 
 
@@ -37,7 +37,7 @@ class Vault:
         self.master_keys = master_keys
 
     async def put(self, tx: Transaction, tenant_id: UUID, secrets: Mapping[UUID, str], *, at: datetime) -> None:
-        """Seal the secrets of memories that are stored already. Raises MasterKeyMissing."""
+        """Encrypt the secrets of memories that are stored already. Raises MasterKeyMissing."""
         if not secrets:
             return
         self.master_keys.check_current()
@@ -65,7 +65,7 @@ class Vault:
         )
 
     async def get(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> str:
-        """Open a memory's secret. Raises SecretNotFound and SecretSealed."""
+        """Decrypt a memory's secret. Raises SecretNotFound and SecretUndecryptable."""
         row = await tx.row(QUERIES["get_secret"], tenant_id=tenant_id, memory_id=memory_id)
         if row is None:
             raise SecretNotFound
@@ -79,11 +79,11 @@ class Vault:
         return key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
 
     async def delete(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
-        """Forget the secret of a memory that is none of the vault any more."""
+        """Delete the secret of a memory that is none of the vault any more."""
         await tx.execute(QUERIES["delete_secret"], tenant_id=tenant_id, memory_id=memory_id)
 
     async def new_key(self, tx: Transaction, tenant_id: UUID, *, at: datetime) -> TenantKey:
-        """Make the key that seals from here on. Raises MasterKeyMissing."""
+        """Create the key that encrypts from here on. Raises MasterKeyMissing."""
         key = TenantKey.new(at)
         wrapped = self.master_keys.wrap(key, tenant_id=tenant_id)
         await tx.execute(QUERIES["insert_tenant_key"], tenant_id=tenant_id, create_time=at, **_columns(wrapped))
@@ -102,7 +102,7 @@ class Vault:
         return len(others)
 
     async def reencrypt(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
-        """Seal a portion of what older keys sealed with the newest, and remove older keys that seal nothing any more.
+        """Encrypt a batch of secrets of older keys with the newest key, and delete older keys without secrets.
 
         `rows` are the tenant's locked keys, the newest first. Return how many secrets, and whether there may be more.
         """
@@ -152,9 +152,9 @@ class TenantKeyStore:
         *,
         at: datetime,
     ) -> Response | bytes:
-        """Make a new key unless secrets of before still wait for the newest one; seal a portion of them with it.
+        """Create a new key unless secrets of before still wait for the newest one; encrypt a batch of them with it.
 
-        Return the first answer when the request came before. Raises MasterKeyMissing and SecretSealed.
+        Return the stored response of a repeated request. Raises MasterKeyMissing and SecretUndecryptable.
         """
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)

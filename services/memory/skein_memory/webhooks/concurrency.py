@@ -1,4 +1,4 @@
-"""How many deliveries wait for their receivers at the same time: shares of tenants and of destinations. Pure."""
+"""Limits on concurrent deliveries: shares of tenants and of destinations. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WebhookConcurrency:
             self._tenants.release(str(tenant_id))
 
     def begin(self, tenant_id: UUID, watch: Webhook) -> None:
-        """Count an attempt, for which a slot is reserved, at the watch's destination."""
+        """Count an attempt, for which a slot is reserved, at the webhook's destination."""
         self._at_destination[watch.destination] += 1
         self._own[tenant_id, watch.destination] += 1
         self._failing[tenant_id] += watch.is_failing

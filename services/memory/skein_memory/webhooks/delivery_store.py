@@ -1,4 +1,4 @@
-"""Deliveries in the database: what is queued, taken, tried and told of."""
+"""Deliveries in the database: enqueue, claim, retry and finish."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
-# Events that one look at the log takes for a watch, and watches that one transaction looks at. A tenant with many
-# watches gets fewer events at once, so that one look queues about as many deliveries as any other.
+# Events that one scan the log takes for a webhook, and webhooks that one transaction scans. A tenant with many
+# webhooks gets fewer events at once, so that one look queues about as many deliveries as any other.
 _EVENTS_BATCH_SIZE = 200
 _LEAST_EVENTS_BATCH_SIZE = 20
 _DELIVERIES_BATCH_SIZE = 1000
@@ -60,7 +60,7 @@ MAX_LINKS_COUNTED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueStatus:
-    """What a look at the log found: whether any watch is active, whether events are left, and what is due."""
+    """What a scan the log found: whether any watch is active, whether events are left, and what is due."""
 
     is_watched: bool = False
     more: bool = False
@@ -70,7 +70,7 @@ class QueueStatus:
 
 
 class DeliveryStore:
-    """Reads and writes deliveries, and what they tell of their watches."""
+    """Reads and writes deliveries, and what they tell of their webhooks."""
 
     def __init__(
         self, database: Database, *, idempotency: IdempotencyStore, policies: Policies, webhooks: WebhookStore
@@ -84,7 +84,7 @@ class DeliveryStore:
     async def list_deliveries(
         self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
     ) -> list[asyncpg.Record]:
-        """Read up to `count` deliveries of a watch, newest first. Raises WatchNotFound."""
+        """Read up to `count` deliveries of a webhook, newest first. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             await read_watch(tx, tenant_id, watch_id)
             return await tx.rows(
@@ -130,7 +130,7 @@ class DeliveryStore:
             at_once = min(
                 _EVENTS_BATCH_SIZE, max(_LEAST_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
             )
-            # Watches that have seen the same events are all told of the next ones by one look.
+            # Webhooks that have seen the same events are all told of the next ones by one look.
             by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
             for row in watches:
                 by_place.setdefault((row["transaction"], row["change_id"]), []).append(row)
@@ -216,7 +216,7 @@ class DeliveryStore:
                 )
 
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
-        """Say what came of attempts: when they are tried again, which are dead, which watches are switched off."""
+        """Say what came of attempts: when they are tried again, which are dead, which webhooks are switched off."""
         by_watch: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
         async with self._database.tenant(tenant_id) as tx:
@@ -278,7 +278,7 @@ async def _queue_changes(
     *,
     at: datetime,
 ) -> None:
-    """Queue for each of some watches, which have seen the same events, those of the next that it waits for."""
+    """Queue for each of some webhooks, which have seen the same events, those of the next that it waits for."""
     deliveries = [
         {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
         for row in watches
@@ -302,7 +302,7 @@ async def _queue_changes(
 async def _chosen(
     tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
-    """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
+    """Return the events that a webhook is told of; of a condition only memories are judged, as they are now."""
     waited = [row for row in changes if draft.matches_type(row["event_type"])]
     condition = filters.parse(draft.condition)
     if condition is None:

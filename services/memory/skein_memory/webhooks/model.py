@@ -1,4 +1,4 @@
-"""Watches and the rules they obey: what they wait for, when a delivery is tried again, how it is signed. Pure."""
+"""Webhooks and their rules: event types, conditions, backoff and signatures. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebhookDraft:
-    """What a caller says of a watch, checked."""
+    """What a caller says of a webhook, checked."""
 
     display_name: str
     event_types: tuple[str, ...]
@@ -100,13 +100,13 @@ class WebhookDraft:
         return self
 
     def matches_type(self, event_type: str) -> bool:
-        """Say whether an event is of a type that is waited for."""
+        """Return whether an event is of a type that is waited for."""
         return EVERYTHING in self.event_types or event_type in map(canonical_type, self.event_types)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Webhook:
-    """A watch: what was said of it, and what became of its deliveries."""
+    """A webhook: what was said of it, and what became of its deliveries."""
 
     watch_id: UUID
     draft: WebhookDraft
@@ -131,7 +131,7 @@ class Webhook:
 
     @property
     def is_failing(self) -> bool:
-        """Say whether the last attempt at the destination failed."""
+        """Return whether the last attempt at the destination failed."""
         return self.destination_failures > 0
 
 
@@ -159,7 +159,7 @@ class Outcome:
 
 
 def is_healthy(status: int | None) -> bool:
-    """Say whether an answer shows that its destination works; None: no answer came.
+    """Return whether an answer shows that its destination works; None: no answer came.
 
     What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
     """
@@ -167,7 +167,7 @@ def is_healthy(status: int | None) -> bool:
 
 
 def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
-    """Return the grants that a watch ends with once a caller changed it.
+    """Return the grants that a webhook ends with once a caller changed it.
 
     A person who makes it active takes it over; anyone else adds the grants that they call with.
     """

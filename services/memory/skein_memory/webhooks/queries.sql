@@ -234,7 +234,7 @@ FROM memory.changes
 WHERE tenant_id = :tenant_id AND change_id = ANY (:change_ids::uuid[]);
 
 -- finish_delivery --
--- Say what came of an attempt, unless somebody else tried the delivery since.
+-- Record the outcome of an attempt, unless another process has tried the delivery since.
 UPDATE memory.deliveries
 SET state = :state, next_time = :next_time, last_error = :last_error, finish_time = :finish_time
 WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'waiting' AND attempts = :attempts;

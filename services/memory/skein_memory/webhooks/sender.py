@@ -1,4 +1,4 @@
-"""Telling watches what happened: signed requests to addresses that are judged first. No SQL."""
+"""Sends deliveries: signed requests to addresses that are checked first. No SQL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = logs.get("memory")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeliveryCounts:
-    """How many attempts reached their receivers and how many failed, whether more is due, and whether anybody waits."""
+    """How many attempts succeeded and failed, whether more are due, and whether any delivery waits."""
 
     delivered: int
     failed: int
@@ -81,7 +81,7 @@ class WebhookSender:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def check_url(self, url: str) -> None:
-        """Refuse a webhook that nothing could ever be sent to. Raises FieldInvalid."""
+        """Reject a webhook that nothing could ever be sent to. Raises FieldInvalid."""
         try:
             self._outbound.must_take(url)
         except OutboundError:

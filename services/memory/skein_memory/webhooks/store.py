@@ -1,4 +1,4 @@
-"""Watches in the database."""
+"""Webhooks in the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
 class WebhookStore:
-    """Reads and writes watches."""
+    """Reads and writes webhooks."""
 
     def __init__(
         self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, master_keys: MasterKeys
@@ -55,7 +55,7 @@ class WebhookStore:
         grant_ids: Sequence[UUID],
         at: datetime,
     ) -> Response | bytes:
-        """Store a watch whose id is its key's, or return the request's first answer.
+        """Store a webhook whose id is its key's, or return the stored response.
 
         Raises MasterKeyMissing and QuotaExceeded.
         """
@@ -85,12 +85,12 @@ class WebhookStore:
         return response
 
     async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
-        """Read a watch. Raises WatchNotFound."""
+        """Read a webhook. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await read_watch(tx, tenant_id, watch_id)
 
     async def list_watches(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
-        """Read up to `count` watches older than `before`, newest first."""
+        """Read up to `count` webhooks older than `before`, newest first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_watches"], tenant_id=tenant_id, before_id=before or AFTER_ALL, count=count
@@ -109,7 +109,7 @@ class WebhookStore:
         revision: int,
         at: datetime,
     ) -> Response | bytes:
-        """Replace what a watch says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
+        """Replace what a webhook says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
@@ -142,7 +142,7 @@ class WebhookStore:
         *,
         at: datetime,
     ) -> Response | bytes:
-        """Sign what a watch is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
+        """Sign what a webhook is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
@@ -158,7 +158,7 @@ class WebhookStore:
     async def delete_watch(
         self, tenant_id: UUID, idempotency_key: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
     ) -> None:
-        """Remove a watch with its deliveries, once for each request. Raises WatchNotFound."""
+        """Remove a webhook with its deliveries, once for each request. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
@@ -170,11 +170,11 @@ class WebhookStore:
             await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
     def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
-        """Return what a watch's deliveries are signed with. Raises SecretUndecryptable."""
+        """Return what a webhook's deliveries are signed with. Raises SecretUndecryptable."""
         return self._master_keys.unwrap(watch.key, tenant_id=tenant_id).secret
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
-        """Bring watches' keys under the current master key, also of those that deliver nothing; return how many."""
+        """Bring webhooks' keys under the current master key, also of those that deliver nothing; return how many."""
         current = self._master_keys.current
         if not current:
             return 0
@@ -187,7 +187,7 @@ class WebhookStore:
         return len(rows)
 
     async def rewrap(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> None:
-        """Bring a watch's key, as it is now, under the current master key, unless nobody can open it."""
+        """Encrypt a webhook's key with the current master key, unless no configured key decrypts it."""
         row = await tx.row(QUERIES["lock_watch"], tenant_id=tenant_id, watch_id=watch_id)
         watch = None if row is None else watch_of(row)
         if watch is None or not self._master_keys.current or watch.key.master_key == self._master_keys.current:
