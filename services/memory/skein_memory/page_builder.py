@@ -15,7 +15,7 @@ Item = TypeVar("Item", bound=Message)
 
 
 class PageBuilder(Generic[Item]):
-    """The first items that fit one answer; the very first always does."""
+    """The first items that fit one response; the very first always fits."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -24,7 +24,7 @@ class PageBuilder(Generic[Item]):
         self._bytes = 0
 
     def next_batch_size(self, count: int) -> int:
-        """Return how many of the items still wanted to read next.
+        """Return how many of the remaining items to read next.
 
         A default page is one batch; from then on as many as will fit if they are as long as those before.
         """

@@ -21,7 +21,7 @@ MAX_MOVED = 500
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alias:
-    """One memory as another name for what a second one stands for; that one is no alias itself."""
+    """An alias of a canonical memory; the canonical memory is no alias itself."""
 
     alias_memory_id: UUID
     canonical_memory_id: UUID
@@ -42,7 +42,7 @@ class Alias:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AliasDraft:
-    """What a caller says of two memories, named by id or external id."""
+    """A caller's request to make one memory an alias of another; both are named by id or external id."""
 
     alias_name: str
     canonical_name: str
@@ -68,7 +68,7 @@ class AliasDraft:
     def after(
         self, before: Alias | None, last: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str
     ) -> Alias:
-        """Return the alias from now on; `last` is the number of the last earlier state that is kept."""
+        """Return the new alias; `last` is the number of its last stored revision."""
         return Alias(
             alias_memory_id=alias_id,
             canonical_memory_id=canonical_id,

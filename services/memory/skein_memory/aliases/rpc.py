@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AliasHandlers:
-    """Aliases and the memories that they stand for."""
+    """Aliases and their canonical memories."""
 
     def __init__(self, store: AliasStore) -> None:
         """Use the store."""

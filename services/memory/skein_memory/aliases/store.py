@@ -93,7 +93,7 @@ class AliasStore:
         return response
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-        """Return what a memory stands for, and the alias that says so, if it is one. Raises MemoryNotFound."""
+        """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await _canonical(tx, tenant_id, name, at=at)
 
@@ -122,7 +122,7 @@ class AliasStore:
     async def remove_alias(
         self, tenant_id: UUID, idempotency_key: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
     ) -> None:
-        """Let a memory stand for itself again, once for each request. Raises AliasNotFound."""
+        """Delete the alias of a memory, once for each request. Raises AliasNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
@@ -191,7 +191,7 @@ async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: dat
 
 
 def revision_of(before: Alias, until: datetime) -> Revision:
-    """Return what is kept of it when it changes or goes."""
+    """Return the revision that is stored when an alias changes or is deleted."""
     columns = {
         "canonical_memory_id": str(before.canonical_memory_id),
         "confidence": before.confidence,

@@ -26,7 +26,7 @@ _TEXTS = ("label", "value", "description", "template_name", "subject_id")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockDraft:
-    """What a caller says of a block: checked, with the defaults filled in. `metadata` is JSON text."""
+    """The validated content of a block, with defaults. `metadata` is JSON text."""
 
     label: str
     value: str
@@ -72,7 +72,7 @@ class BlockDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """A block: what was said of it, and what the service recorded."""
+    """A block: its content, and what the service recorded."""
 
     block_id: str
     draft: BlockDraft
@@ -108,11 +108,11 @@ class Block:
 
     @property
     def is_nearly_full(self) -> bool:
-        """Return whether it has little room left."""
+        """Return whether its value is near its limit."""
         return len(self.draft.value) >= NEARLY_FULL * self.draft.max_characters
 
     def revise(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
-        """Return its next revision, which says `draft`. Raises BlockReadOnly.
+        """Return its next revision, with the content `draft`. Raises BlockReadOnly.
 
         What a read-only block says changes only together with its being read-only.
         """
@@ -137,7 +137,7 @@ class Block:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:
-        """Reject a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a deleted block, and a revision that is not the current one; 0 matches any revision."""
         if not self.is_active:
             raise BlockNotFound
         if revision and revision != self.revision:
@@ -150,7 +150,7 @@ class Block:
 
     @property
     def state(self) -> str:
-        """Return what it says as JSON text, for its history."""
+        """Return its content as JSON text, for its revisions."""
         said = asdict(self.draft)
         said["metadata"] = None if self.draft.metadata is None else exact.loads(self.draft.metadata)
         record: dict[str, object] = {"create_time": self.create_time, "update_time": self.update_time}
@@ -161,7 +161,7 @@ class Block:
 
 
 def revision_of(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
-    """Read what a block was from its history; an older version kept no update_time beside the record_time."""
+    """Read an earlier revision of a block; older versions of Skein stored no update_time beside the record_time."""
     said = exact.loads(state)
     if said["metadata"] is not None:
         said["metadata"] = exact.dumps(said["metadata"])

@@ -267,7 +267,7 @@ class BlockHandlers:
         value: Callable[[str], str],
         response: type[Response],
     ) -> Response:
-        """Change what a block says, and nothing else of it."""
+        """Change the value of a block, and nothing else."""
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
@@ -312,7 +312,7 @@ async def _page(
     tenant_id: UUID,
     read: Callable[[str, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
-    """Read a page in batches that fit the answer; return it with the token of the next, empty after the last."""
+    """Read a page in batches that fit the response; return it with the token of the next page, empty after the last."""
     size, after, more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
     builder = PageBuilder[pb.Block]()
     while more and len(builder.items) < size and not builder.is_full:
@@ -339,7 +339,7 @@ def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
 
 
 def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
-    """Return the block that a template makes: filled in, and with what the request says of it otherwise."""
+    """Return the block of a template: its value filled in, other fields from the request where it has them."""
     fields, variables = request.block, dict(request.variables)
     if fields.value:
         raise FieldInvalid(violations=[("block.value", "comes from the template")])

@@ -66,7 +66,7 @@ class BlockStore:
         agent_id: str,
         template_id: str = "",
     ) -> Response | bytes:
-        """Store the block that `make` makes of a template, if one is named; or return the stored response.
+        """Store the block that `make` returns, of a template if one is named; or return the stored response.
 
         It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
         QuotaExceeded.
@@ -127,7 +127,7 @@ class BlockStore:
         by: str,
         event: str = "block_updated",
     ) -> Response | bytes:
-        """Replace a block by what `change` makes of it, keeping what it said; or return the stored response.
+        """Replace a block by what `change` returns, storing the revision before; or return the stored response.
 
         `change` may refuse; when it returns the block itself, nothing is written. Raises BlockNotFound and
         BlockLabelTaken.
@@ -157,7 +157,7 @@ class BlockStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Replace a block by what `change` makes of it and of an earlier revision; or return the stored response.
+        """Replace a block by what `change` returns for it and an earlier revision; or return the stored response.
 
         Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
         """
@@ -199,7 +199,7 @@ class BlockStore:
         at: datetime,
         by: str,
     ) -> None:
-        """Give a block to an agent, once for each request, whose answer is `response`.
+        """Attach a block to an agent, once for each request, whose response is `response`.
 
         Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
         """
@@ -221,7 +221,7 @@ class BlockStore:
         at: datetime,
         by: str,
     ) -> None:
-        """Take a block from an agent, once for each request, whose answer is `response`. Raises BlockNotAttached."""
+        """Detach a block from an agent, once for each request, answered by `response`. Raises BlockNotAttached."""
         async with self._database.tenant(tenant_id) as tx:
             if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
@@ -230,7 +230,7 @@ class BlockStore:
             await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
     async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Take some blocks from agents that are being purged, and record the event; return how many."""
+        """Detach some blocks from agents that are being purged, and record the events; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_BATCH_SIZE)
             if rows:
@@ -285,7 +285,7 @@ class BlockStore:
 async def replace(
     tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
 ) -> None:
-    """Store the next revision of a locked block, keep the one before, and record the event. Raises BlockLabelTaken."""
+    """Store the next revision of a locked block and the one before, and record the event. Raises BlockLabelTaken."""
     await _claim_place(tx, tenant_id, before, after)
     revision_before = Revision(
         kind="block",
@@ -400,7 +400,7 @@ def _columns(block: Block) -> dict[str, object]:
 
 
 def same(one: Block, other: Block) -> bool:
-    """Return whether two blocks say the same, however their JSON is written."""
+    """Return whether two blocks are equal; the format of their JSON does not matter."""
     return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal(
         one.draft.metadata, other.draft.metadata
     )

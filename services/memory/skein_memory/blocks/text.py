@@ -34,7 +34,7 @@ def replace(value: str, old: str, new: str) -> str:
 
 
 def insert(value: str, text: str, line: int | None) -> str:
-    """Put text after a line: 0 before the first, None after the last. Raises BlockLineMissing."""
+    """Insert text after a line: 0 before the first, None after the last. Raises BlockLineMissing."""
     lines = value.split("\n") if value else []
     if line is not None and line > len(lines):
         raise BlockLineMissing(lines=len(lines))

@@ -118,7 +118,7 @@ class ArchiveStore:
         label: str,
         at: datetime,
     ) -> Response | bytes:
-        """Take a batch of memories to a file and out of the tables; or return the stored response.
+        """Archive a batch of memories to a file; or return the stored response.
 
         The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
         leaves a file that nothing names, and the next one takes the same memories.
@@ -142,7 +142,7 @@ class ArchiveStore:
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
     ) -> tuple[int, bool]:
-        """Take a batch of what was not changed since a time; return how many, and whether there may be more."""
+        """Archive a batch of memories unchanged since a time; return how many, and whether there may be more."""
         selection = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_SCANS):
             batch = await self._select_batch(tenant_id, selection)
@@ -159,7 +159,7 @@ class ArchiveStore:
         return (0 if row is None else len(batch.memory_ids)), batch.after_id is not None
 
     async def _select_batch(self, tenant_id: UUID, selection: ArchiveSelection) -> ArchiveBatch:
-        """Read what goes next, with all that it has."""
+        """Read the next batch to archive, with all its rows."""
         async with self._database.tenant(tenant_id) as tx:
             scanned_rows = await tx.rows(
                 QUERIES["oldest_idle"],
@@ -194,7 +194,7 @@ class ArchiveStore:
         at: datetime,
         by: str,
     ) -> asyncpg.Record | None:
-        """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
+        """Delete the rows that a file holds and insert its archive; return None if a memory changed meanwhile."""
         locked = await memory_rows.lock_memories(tx, tenant_id, batch.memory_ids)
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
@@ -249,7 +249,7 @@ class ArchiveStore:
         *,
         at: datetime,
     ) -> tuple[Response, list[Document]] | bytes:
-        """Bring an archive's memories back and forget it; or return the stored response.
+        """Restore the rows of an archive, and delete it; or return the stored response.
 
         `respond` is told how many came back, and how many were passed over because they were purged meanwhile or are
         there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
@@ -307,7 +307,7 @@ class ArchiveStore:
         return await self._cold.sweep(tenant_id, referenced, older_than=at - _WRITING)
 
     async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
-        """Remove an archive all of whose memories were made, and put there, before a time; return how many it held."""
+        """Purge an archive whose memories were all created and archived before a time; return how many it held."""
         async with self._database.tenant(tenant_id) as tx:
             archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
             if archive is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def resolution(value: Resolution) -> pb.ConflictResolution:
-    """Convert what was said of a conflict."""
+    """Convert a resolution."""
     canonical = value.canonical_memory_id
     return pb.ConflictResolution(
         resolution_id=str(value.resolution_id),

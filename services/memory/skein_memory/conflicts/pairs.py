@@ -46,7 +46,7 @@ class ConflictFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScanPosition:
-    """A place in the walks, which go over links, then keys, then resolutions.
+    """A position in the scans: links first, then keys, then resolutions.
 
     In the walks of links and resolutions `id` is the last row that was read, newest first; `first` is the number of the
     status whose resolutions are read. In the walk of keys `id` is a fingerprint. The walk goes on with the memory
@@ -137,7 +137,7 @@ def sorted_pair(one: UUID, other: UUID) -> Pair:
 
 
 class _CandidateScan:
-    """One transaction's walks over what may be in conflict."""
+    """The scans of one transaction for candidates of conflicts."""
 
     def __init__(self, tx: Transaction, tenant_id: UUID, conflict_filter: ConflictFilter, at: datetime) -> None:
         """Walk in this transaction, as things are at the time `at`."""
@@ -308,7 +308,7 @@ class _CandidateScan:
 
 
 def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-    """Return whether two memories say different things of the same subject."""
+    """Return whether two memories of one subject have different content."""
     one, other = (contenders[id_] for id_ in pair)
     says = ("content_digest", "data_digest")
     return one["subject_id"] == other["subject_id"] and any(one[name] != other[name] for name in says)

@@ -60,7 +60,7 @@ class ConflictCursor:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Self | None:
-        """Read what a page token holds; None when it is none of ours."""
+        """Read a page token; None when it is invalid."""
         try:
             start, end, (score, a, b) = words[:4], words[4:8], words[8:]
             return cls(
@@ -82,14 +82,14 @@ class ConflictBatch:
     portion: ConflictCursor
 
     def cursor_after(self, count: int) -> ConflictCursor | None:
-        """Return the next cursor behind the first `count` conflicts; None when there is nothing more."""
+        """Return the cursor after the first `count` conflicts; None at the end."""
         if count == len(self.conflicts):
             return self.after
         return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
 
 
 class ConflictStore:
-    """Finds conflicts, and reads and writes what was said of them."""
+    """Finds conflicts, and reads and writes their resolutions."""
 
     def __init__(
         self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
@@ -153,7 +153,7 @@ class ConflictStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Say what became of a conflict, in place of what was said before; or return the stored response.
+        """Replace the resolution of a conflict; or return the stored response.
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
@@ -246,7 +246,7 @@ async def _apply_resolution(
     at: datetime,
     by: str,
 ) -> tuple[Resolution, int]:
-    """Make the link and end the validity that follow from what is said, and undo those from before.
+    """Create the link and end the validity that follow from a resolution, and undo those of the one before.
 
     Return the resolution with what it did, and how many links came, less those that went.
     """
@@ -305,7 +305,7 @@ async def _end(
 
 
 def revision_of(before: Resolution, until: datetime) -> Revision:
-    """Return what is kept of it when it changes or goes."""
+    """Return the revision that is stored when a resolution changes or is deleted."""
     canonical = before.canonical_memory_id
     columns = {
         "status": before.status,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
-    """Convert what reinforcing made of a memory."""
+    """Convert a reinforced memory."""
     return scores_pb2.ReinforcedMemory(
         memory_id=str(value.memory_id),
         confidence=value.draft.confidence,
@@ -22,7 +22,7 @@ def reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
 
 
 def group(value: DuplicateGroup) -> scores_pb2.DuplicateGroup:
-    """Convert a group of memories that say the same."""
+    """Convert a group of duplicates."""
     return scores_pb2.DuplicateGroup(
         kept_memory_id=str(value.kept_id), archived_memory_ids=[str(id_) for id_ in value.archived_ids]
     )

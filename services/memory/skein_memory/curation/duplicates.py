@@ -34,7 +34,7 @@ DuplicateKey = tuple[UUID, tuple[str | None, ...]]
 async def find_groups(
     tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
 ) -> tuple[list[tuple[DuplicateKey, list[UUID]]], UUID | None, set[tuple[UUID, UUID]]]:
-    """Return groups of memories that say the same to the same, and the fingerprint to go on behind; None: nowhere.
+    """Return groups of duplicates with the same readers, and the fingerprint to continue after; None at the end.
 
     The third value are pairs of them that contradict each other, the lower id first.
     """
@@ -74,7 +74,7 @@ async def find_groups(
 
 
 async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[tuple[UUID, UUID]]:
-    """Return the pairs of some memories that a link or an open conflict says contradict each other."""
+    """Return the pairs of some memories that contradict each other by a link or an open conflict."""
     if not memory_ids:
         return set()
     rows = await tx.rows(QUERIES["find_disagreements"], tenant_id=tenant_id, memory_ids=list(memory_ids))

@@ -44,7 +44,7 @@ class Idleness:
     periods: int
 
     def due_periods(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, Idleness | None]:
-        """Return how many periods to decay by at the time `at`, and what is remembered then; None: it is done.
+        """Return the periods of decay due at the time `at`, and the state to store; None when decay is complete.
 
         A memory that was used meanwhile begins anew. Asked again at once, there is nothing more to do.
         """
@@ -73,12 +73,12 @@ def decay(memory: Memory, periods: int) -> Memory:
 
 
 def choose_kept(group: Sequence[Memory]) -> Memory:
-    """Return the one to keep of memories that say the same: the most important, then the surest, then the oldest."""
+    """Return the duplicate to keep: the most important, then the most confident, then the oldest."""
     return min(group, key=lambda one: (-one.draft.importance, -one.draft.confidence, one.memory_id))
 
 
 def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
-    """Tell memories that count as the same apart where they disagree, so that none gives way to another opinion.
+    """Split duplicates that contradict each other into groups, so that no memory is archived for another opinion.
 
     Two disagree when they are one of the pairs in `contradictions`, the lower id first, when they share a key and say
     different things, or when one has data and the other does not say the same.
@@ -103,7 +103,7 @@ def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID
 
 
 def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
-    """Return the first memory's next revision, which says what all say.
+    """Return the first memory's next revision, with the content of all.
 
     Contents that another one holds already are not repeated. Raises ContentTooLong and MergeTooLarge.
     """

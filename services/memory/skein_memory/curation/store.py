@@ -70,7 +70,7 @@ class DecayResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DuplicateGroup:
-    """Memories that say the same: the one that is kept, and the others."""
+    """A group of duplicates: the one that is kept, and those that are archived."""
 
     kept_id: UUID
     archived_ids: tuple[UUID, ...]
@@ -98,7 +98,7 @@ class CurationStore:
         self._policies = policies
 
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
-        """Return a memory's id and what it is worth, term by term, at the time `at`. Raises MemoryNotFound."""
+        """Return a memory's id and its scores, term by term, at the time `at`. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
             memory = memory_rows.memory_of(found[name]) if name in found else None
@@ -186,7 +186,7 @@ class CurationStore:
         at: datetime,
         by: str,
     ) -> tuple[Response, list[Document]] | bytes:
-        """Let the first of some memories take in the others; or return the stored response.
+        """Merge memories into the first of them; or return the stored response.
 
         Return the answer and the documents whose vectors are to be made. Raises MemoryNotFound, ContentTooLong,
         MergeTooLarge and QuotaExceeded.
@@ -227,7 +227,7 @@ class CurationStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Keep one of each group of memories that say the same, and archive the others; or return the stored response.
+        """Keep one memory of each group of duplicates, and archive the others; or return the stored response.
 
         A group are those that the same see, that have not expired and that do not disagree. It scans a bounded
         number of memories whose fingerprints lie behind `after`; `respond` gets the groups and where the next call goes

@@ -38,7 +38,7 @@ async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, a
 
 
 async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[str]:
-    """Return the sessions that memories belong to, or did; the session service need not know them."""
+    """Return the sessions that memories belong or belonged to; the session service may not know them."""
     rows = await tx.rows(QUERIES["sessions_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
     return {row["session_id"] for row in rows}
 
@@ -46,7 +46,7 @@ async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUI
 async def clear_sessions(
     tx: Transaction, tenant_id: UUID, subject_id: str, session_ids: Iterable[str], *, at: datetime
 ) -> None:
-    """Take the sessions of a person out of the access log, and note that they were erased."""
+    """Clear the sessions of a person from the access log, and record their erasure."""
     if names := sorted(set(session_ids)):
         await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
         for name in names:
@@ -59,7 +59,7 @@ async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[U
 
 
 async def log_end(tx: Transaction) -> str:
-    """Return how far the write-ahead log goes."""
+    """Return the end of the write-ahead log."""
     position: str = await tx.value(QUERIES["log_end"])
     return position
 
@@ -76,7 +76,7 @@ async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) ->
 
 
 class AccessLogErasure:
-    """Removes from the access log and the statistics what they keep of erased people and sessions."""
+    """Clears erased people and sessions from the access log and the planner's statistics."""
 
     def __init__(self, database: Database, *, longest_call: timedelta) -> None:
         """Keep the records of erasures until the access log has all calls that may last `longest_call`."""
@@ -84,7 +84,7 @@ class AccessLogErasure:
         self.retention = longest_call + SETTLE_TIME
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
-        """Take a person out of the access log; return how many accesses were changed."""
+        """Clear a person from the access log; return how many accesses were changed."""
         cleared, count = 0, _CLEARED_BATCH_SIZE
         while count == _CLEARED_BATCH_SIZE:
             async with self._database.tenant(tenant_id) as tx:

@@ -67,7 +67,7 @@ class ArchivePurge:
 
 
 class ArchivePurgeStore:
-    """Removes memories that lie in archives; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
+    """Purges archived memories; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
 
     def __init__(self, database: Database, *, reader: ArchiveReader, cold: ColdFiles) -> None:
         """Use the database of the service, and the files of archives."""
@@ -127,7 +127,7 @@ class ArchivePurgeStore:
     async def purge_matching(
         self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
-        """Remove what passes from some archives after one, whose files are read and held against the filter."""
+        """Purge what matches from some archives after one; their files are read."""
         async with self._database.tenant(tenant_id) as tx:
             scanned = await tx.rows(
                 QUERIES["walk_archives"],
@@ -206,7 +206,7 @@ async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
 async def _record_purge(
     tx: Transaction, tenant_id: UUID, purged_ids: Sequence[UUID], rows: Rows, options: PurgeOptions
 ) -> None:
-    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored response."""
+    """Write what a purge of archived memories leaves: tombstones and events; clear stored responses."""
     names = {str(id_) for id_ in purged_ids}
     stored_rows = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
     await tombstones.insert_memories(

@@ -19,7 +19,7 @@ KEPT_RESPONSE_TYPES = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurgeReceipt:
-    """What a purge removed, or would remove."""
+    """The receipt of a purge, or of its dry run."""
 
     receipt_id: UUID
     purge_time: datetime
@@ -32,7 +32,7 @@ class PurgeReceipt:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of all that the receipt says, in hexadecimal digits."""
+        """Return the SHA-256 of the receipt's fields, in hexadecimal digits."""
         said = [
             str(self.receipt_id),
             self.purge_time.isoformat(),

@@ -106,7 +106,7 @@ class PurgeHandlers:
     async def _after_purge(
         self, tenant_id: UUID, request: pb.PurgeMemoriesRequest, response: pb.PurgeMemoriesResponse
     ) -> None:
-        """Take a person of whom nothing else is left out of the access log; doing it again changes nothing."""
+        """Clear a person without remaining memories from the access log; repeating it changes nothing."""
         subject_id = _subject(request.selection)
         if subject_id and not request.dry_run and not response.next_page_token:
             await self._access_log.clear_subject(tenant_id, subject_id)
@@ -162,7 +162,7 @@ class PurgeHandlers:
     async def _purge_archives(
         self, tenant_id: UUID, message: pb.MemorySelection, page_token: str, filter_: Filter, options: PurgeOptions
     ) -> ArchivePurge:
-        """Take what is meant out of cold storage: named memories and a person's at once, others archive by archive.
+        """Purge the selection from cold storage: named memories and a person's at once, others archive by archive.
 
         It goes first: a call that is cut off after it is repeated, and finds nothing more there. Each call scans
         what came there after the one before.
@@ -209,7 +209,7 @@ def _selection(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _PurgeCursor:
-    """Where a purge goes on: among the memories, after the last of them among the blocks, and in cold storage."""
+    """The cursor of a purge: among the memories, then among the blocks, and in cold storage."""
 
     after: UUID | None = None
     blocks_after: str | None = None
@@ -255,6 +255,6 @@ def _token_request(selection: pb.MemorySelection) -> pb.PurgeMemoriesRequest:
 
 
 def _subject(selection: pb.MemorySelection) -> str:
-    """Return the person whose memories are meant, all of them; empty when the selection says anything else."""
+    """Return the subject of a selection of all memories about one person; empty for any other selection."""
     alone = pb.MemorySelection(filter=pb.MemoryFilter(subject_id=selection.filter.subject_id))
     return selection.filter.subject_id if selection == alone else ""

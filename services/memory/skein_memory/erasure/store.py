@@ -68,7 +68,7 @@ class PurgeResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Which memories are meant: those that pass, and of `names` only if there are any.
+    """Selected memories: those that match the filter, and of `names` only if there are any.
 
     With them may go the blocks about `subject_id`; from `blocks_after` on, if only these are left.
     """
@@ -108,7 +108,7 @@ class PurgeStore:
             return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
 
     async def find_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey) -> bytes | None:
-        """Return what a request was answered when it came first; None when it is new."""
+        """Return the stored response of a request; None for a new request."""
         first: bytes | None = None
         with suppress(_Undone):
             async with self._database.tenant(tenant_id) as tx:
@@ -203,7 +203,7 @@ class PurgeStore:
         return response
 
     async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
-        """Purge some of what is older than a tenant keeps: made and last changed before a time.
+        """Purge some memories that were created and last changed before a time.
 
         Return how many, and whether there may be more.
         """
@@ -294,7 +294,7 @@ class PurgeStore:
     async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
     ) -> tuple[PurgeReceipt, str | None]:
-        """Remove some of the blocks about a person; return the receipt that tells of them too, and the next cursor."""
+        """Purge some of the blocks about a person; return the receipt with them, and the next cursor."""
         await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
         block_ids, after = await block_purge.list_blocks_of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
@@ -367,7 +367,7 @@ async def _select(
 
 
 async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
-    """Return whether memories went to cold storage after it was looked through: some of them may be meant."""
+    """Return whether memories were archived after cold storage was scanned: some may be selected."""
     if selection.seen is None:
         return False
     keys = {"tenant_id": tenant_id, "archive_id": selection.seen}

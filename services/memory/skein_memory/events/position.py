@@ -30,7 +30,7 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a position as callers know it. Raises PositionInvalid."""
+        """Read a position in the form that callers use. Raises PositionInvalid."""
         try:
             transaction, change_id = _FORM.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, struct.error):
@@ -40,7 +40,7 @@ class Position(NamedTuple):
         return cls(transaction, UUID(bytes=change_id))
 
     def __str__(self) -> str:
-        """Return it as callers know it."""
+        """Return it in the form that callers use."""
         return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
 
 
@@ -100,7 +100,7 @@ class EventFilter:
         return not (self.event_types or self.entity_type or self.entity_id)
 
     def matches(self, change: Change) -> bool:
-        """Return whether a change is wanted."""
+        """Return whether a change matches."""
         return (
             (not self.event_types or change.event_type in self.event_types)
             and (not self.entity_type or change.entity_type == self.entity_type)

@@ -46,7 +46,7 @@ class EventStore:
         return last_position_before(horizon)
 
     async def read_after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
-        """Read up to `count` changes from after a position. Raises PositionInvalid for one that lies ahead."""
+        """Read up to `count` changes after a position. Raises PositionInvalid for a position in the future."""
         horizon, changes = await self._read(tenant_id, position, "", count)
         is_all = len(changes) < count
         return EventBatch(
@@ -56,7 +56,7 @@ class EventStore:
     async def list_after(
         self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int
     ) -> EventBatch:
-        """Read up to `count` changes that are wanted; fewer, or none, when it takes long to find them."""
+        """Read up to `count` matching changes; fewer, or none, when the scan takes long."""
         found: list[Change] = []
         looked_at = 0
         while True:

@@ -50,7 +50,7 @@ class Subscriber:
     """What waits for one subscriber."""
 
     def __init__(self, tail: TenantTail, event_filter: EventFilter, after: Position, capacity: int) -> None:
-        """Take what is wanted and lies after a position, up to `capacity` changes at a time."""
+        """Queue matching changes after a position, up to `capacity` at a time."""
         self._tail = tail
         self._wanted = event_filter
         self._after = after
@@ -69,7 +69,7 @@ class Subscriber:
             await self._has_room.wait()
 
     def put(self, change: Change) -> None:
-        """Keep a change until it is taken, if it is wanted; when there is no room nothing is kept any more."""
+        """Queue a matching change; when the queue is full, stop queueing for good."""
         if self.is_gone or change.position <= self._after or not self._wanted.matches(change):
             return
         if len(self._changes) >= self._room:
@@ -86,12 +86,12 @@ class Subscriber:
         self._has_room.set()
 
     def fail(self, why: RpcError) -> None:
-        """Let the subscriber know that nothing more comes."""
+        """End the subscription with an error."""
         self.error = why
         self._news.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there is something to take, or until the time is over."""
+        """Wait until a change is queued, or until the time is over."""
         if self._changes or self.is_too_slow or self.error is not None:
             return
         self._news.clear()
@@ -110,7 +110,7 @@ class Subscriber:
 
     @property
     def position(self) -> Position:
-        """Return the place up to which everything was taken, once there is nothing to take."""
+        """Return the position up to which all changes were taken, once the queue is empty."""
         return max(self._after, self._tail.position)
 
 
@@ -153,7 +153,7 @@ class EventStream:
     async def watch(
         self, tenant_id: UUID, position: Position | None, event_filter: EventFilter
     ) -> AsyncGenerator[tuple[Change | None, Position]]:
-        """Yield changes and, at once and while there are none, None, each with the place to resume from.
+        """Yield changes, each with the position to resume from; at once, and while there are none, yield None.
 
         `position` None begins now. Raises PositionInvalid and WatchTooSlow.
         """
@@ -243,7 +243,7 @@ class EventStream:
 
 
 async def _room(tail: TenantTail, count: int) -> None:
-    """Wait until all have room for so many changes, or have had their time."""
+    """Wait until all subscribers have room for so many changes, or have had their time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SLOW_SUBSCRIBER_SECONDS):
             for waiting in [*tail.waiting]:

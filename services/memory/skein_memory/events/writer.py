@@ -71,7 +71,7 @@ async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence
 
 
 async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
-    """Return the number of the last earlier state that is kept of something; 0 for none.
+    """Return the number of the last stored revision of an item; 0 for none.
 
     What is computed again after it was removed counts on from there.
     """

@@ -65,7 +65,7 @@ class InferredLink:
 
     @property
     def weight(self) -> float:
-        """Return how much the shared tags say, up to 1."""
+        """Return the weight of the shared tags, up to 1."""
         return min(1.0, len(self.shared_tags) / _ENOUGH_TAGS)
 
 
@@ -130,7 +130,7 @@ class StepGraph:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """What a search may still do."""
+    """The steps that a search may still take."""
 
     left: int
     # It was used up at some time.

@@ -135,7 +135,7 @@ class GraphHandlers:
         return [convert.suggestion(one) for one in found]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
-        """Put complete memories into the nearest nodes, as long as they have room."""
+        """Put complete memories into the nearest nodes, within the limit of bytes."""
         remaining_bytes, at = _MEMORY_BYTES, now()
         for start in range(0, len(nodes), _MEMORIES_BATCH_SIZE):
             batch = nodes[start : start + _MEMORIES_BATCH_SIZE]
@@ -198,7 +198,7 @@ def _inferred(value: InferredLink) -> pb.InferredLink:
 
 
 def _timer(context: Context) -> Callable[[], bool]:
-    """Return what says whether a search may go on."""
+    """Return a function that returns whether a search may continue."""
     until = time.monotonic() + _SEARCH_SECONDS
 
     def has_time() -> bool:

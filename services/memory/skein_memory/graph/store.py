@@ -38,7 +38,7 @@ DEFAULT_SUGGESTIONS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """Memories, nearest first, what links them, and whether something was left out for want of room."""
+    """Memories, nearest first, their links, and whether something was left out."""
 
     nodes: Sequence[Node]
     links: Sequence[Link]
@@ -82,7 +82,7 @@ class GraphStore:
         infer: bool,
         at: datetime,
     ) -> Graph:
-        """Return what lies within so many hops of some memories, by the policy's radius when `hops` is None.
+        """Return the graph within so many hops of some memories; the policy's radius when `hops` is None.
 
         With `infer` also who shares tags. Raises MemoryNotFound.
         """
@@ -162,7 +162,7 @@ class GraphStore:
         most: int,
         at: datetime,
     ) -> Activation:
-        """Let activation spread so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
+        """Spread activation so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
@@ -203,7 +203,7 @@ class GraphStore:
 
 
 async def _starts(tx: Transaction, tenant_id: UUID, link_filter: Sequence[str], *, at: datetime) -> dict[str, Node]:
-    """Return where a walk begins, by name; an archived memory may be one. Raises MemoryNotFound."""
+    """Return the first nodes of a traversal, by name; they may be archived. Raises MemoryNotFound."""
     rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, link_filter, at=at)
     if not rows.keys() >= set(link_filter):
         raise MemoryNotFound
@@ -213,7 +213,7 @@ async def _starts(tx: Transaction, tenant_id: UUID, link_filter: Sequence[str], 
 async def _among(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], link_filter: LinkFilter
 ) -> tuple[list[Link], bool]:
-    """Read the links among memories, strongest first; and whether there are more than one answer has."""
+    """Read the links among memories, strongest first; and whether there are more than one response holds."""
     rows = await tx.rows(
         QUERIES["list_links_among"],
         tenant_id=tenant_id,

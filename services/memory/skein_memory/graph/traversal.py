@@ -33,7 +33,7 @@ _MAX_WAITING = 20_000
 
 @dataclass(slots=True)
 class Traversal:
-    """What a walk met: memories, nearest first, and the steps from those that it went on from."""
+    """The memories of a traversal, nearest first, and the steps between them."""
 
     nodes: dict[UUID, Node]
     steps: list[Step] = field(default_factory=list)
@@ -121,7 +121,7 @@ class PathSearch:
     async def run(
         self, tx: Transaction, tenant_id: UUID, *, at: datetime, has_time: Callable[[], bool]
     ) -> list[list[Step]]:
-        """Return the paths, shortest first; `truncated` tells whether there may be others."""
+        """Return the paths, shortest first; `truncated` is set when there may be others."""
         await self._look_across(tx, tenant_id)
         while sum(side.hops for side in self._sides) < self._hops and not self._is_done():
             if not has_time():

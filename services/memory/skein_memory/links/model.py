@@ -29,7 +29,7 @@ MAX_NAME = 255
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkDraft:
-    """What a caller says of a link. The ends are ids or external ids; `metadata` is JSON text."""
+    """The validated content of a link. The ends are ids or external ids; `metadata` is JSON text."""
 
     from_name: str
     to_name: str
@@ -117,7 +117,7 @@ class Link:
 
     @property
     def state(self) -> str:
-        """Return, as JSON, what is kept of it when it changes or goes."""
+        """Return, as JSON, the state that is stored when a link changes or is deleted."""
         return exact.dumps(
             {
                 "relation": self.relation,
@@ -132,12 +132,12 @@ class Link:
         )
 
     def check_revision(self, revision: int) -> None:
-        """Reject a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a revision that is not the current one; 0 matches any revision."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
     def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
-        """Return its next revision, which says `draft` and leads where it led; itself when it says so already."""
+        """Return its next revision, with the content `draft` and the same ends; itself when nothing changes."""
         said = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
         if all(getattr(self, name) == value for name, value in said.items()) and self._has(draft.metadata):
             return self

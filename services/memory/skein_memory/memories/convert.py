@@ -55,5 +55,5 @@ def memory(value: Memory) -> pb.Memory:
 
 
 def _masked(length: str | None) -> pb.MaskedSecret | None:
-    """Convert how long a secret is; None stays unset."""
+    """Convert the length class of a secret; None stays unset."""
     return None if length is None else pb.MaskedSecret(masked=memory_type.MASK, length_class=length)

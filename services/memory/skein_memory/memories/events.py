@@ -29,7 +29,7 @@ def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event
 
 
 def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
-    """Return the events of memories that were purged; `cause` says why where no caller requested it."""
+    """Return the events of purged memories; `cause` is set where no caller requested the purge."""
     payload = {"receipt_id": str(receipt_id)}
     if cause:
         payload["cause"] = cause

@@ -38,7 +38,7 @@ def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
 
 
 def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
-    """Return a memory for which its level has no room, as it is now, and its event: a level down, or archived."""
+    """Return a memory that its level has no capacity for, and its event: demoted a level, or archived."""
     if memory.draft.level == LEVELS[-1]:
         return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
     return demoted(memory, at=at, by=by), "memory_demoted"

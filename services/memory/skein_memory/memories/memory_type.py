@@ -173,7 +173,7 @@ def searched_of(type_name: str) -> tuple[str, ...]:
 
 
 def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
-    """Return what is searched of a memory's data (JSON text); None when nothing is. Never a secret.
+    """Return the searched text of a memory's data (JSON text); None when nothing is searched. Never a secret.
 
     Of free data, what the memory says in one of the texts `beside` is left out.
     """
@@ -203,7 +203,7 @@ def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
 
 
 def vault_data(data: str | None, *, secret: str, length: str) -> str:
-    """Return the data of a vault's memory: what is said about the secret, and how long it is.
+    """Return the data of a memory of the vault: its description, and the length class of its secret.
 
     `secret` is a new one; without one the memory has one of this `length` already. Raises MemoryDataInvalid when it
     has neither, or when the data holds what belongs into the secret.
@@ -250,7 +250,7 @@ def _violations(
 
 
 def _rule(name: object, value: object) -> str:
-    """Say what a value must be, without the value."""
+    """Describe what a value must be, without the value."""
     sentences = {
         "type": f"must be of type {value}",
         "enum": f"must be one of {value}",

@@ -72,7 +72,7 @@ def fold_key(key: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
-    """What a caller says of a memory: checked, with the defaults filled in. `data` and `metadata` are JSON text."""
+    """The validated content of a memory, with defaults. `data` and `metadata` are JSON text."""
 
     external_id: str | None
     type: str
@@ -99,7 +99,7 @@ class Draft:
 
     @classmethod
     def of(cls, memory: pb.Memory, *, at: datetime, max_content: int, agent_id: str = "") -> Self:
-        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given."""
+        """Read a caller's message at the time `at`; `agent_id` is the default."""
         content = memory.content.strip()
         if len(content) > max_content:
             raise ContentTooLong(limit=max_content, length=len(content))
@@ -135,7 +135,7 @@ class Draft:
 
     @property
     def fact_key(self) -> FactKey | None:
-        """Return the name that it takes in the tenant; None unless it is a fact with a key."""
+        """Return its fact key in the tenant; None unless it is a fact with a key."""
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     def is_expired(self, at: datetime) -> bool:
@@ -149,7 +149,7 @@ class Draft:
 
     @property
     def words(self) -> str | None:
-        """Return what is searched of the data; None for nothing."""
+        """Return the searched text of the data; None for nothing."""
         return memory_type.search_text(self.type, self.data, beside=(self.title, self.key, self.content))
 
     @property
@@ -158,7 +158,7 @@ class Draft:
         return content_hash(self.type, self.content, self.data)
 
     def check_has_readers(self, at: datetime) -> None:
-        """Reject what no reader would ever see: what expired before `at`, and what is for a user who is not named.
+        """Reject a memory without readers: it expired before `at`, or its scope is a user who is not named.
 
         Imports do not call this: they store what another system kept.
         """
@@ -189,7 +189,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """Something remembered: what was said of it, and what the service recorded."""
+    """A memory: its content, and what the service recorded."""
 
     memory_id: UUID
     draft: Draft
@@ -225,11 +225,11 @@ class Memory:
 
     @property
     def place(self) -> str | None:
-        """Return the level that it takes room in; None for a deleted or archived memory, which takes none."""
+        """Return the level whose capacity it takes; None for a deleted or archived memory."""
         return self.draft.level if self.is_active and self.draft.archive_time is None else None
 
     def document(self, at: datetime) -> Document | None:
-        """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
+        """Return its document in the search index; None when it must not be recalled at the time `at`."""
         return None if self.is_expired(at) else self.indexed
 
     @property
@@ -255,7 +255,7 @@ class Memory:
         )
 
     def revise(self, draft: Draft, *, at: datetime, by: str) -> Memory:
-        """Return its next revision, which says `draft`."""
+        """Return its next revision, with the content `draft`."""
         return self._next(at, by, draft=draft)
 
     def delete(self, *, at: datetime, by: str) -> Memory:
@@ -270,7 +270,7 @@ class Memory:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:
-        """Reject a revision that is not the current one; 0 stands for whatever is current."""
+        """Reject a revision that is not the current one; 0 matches any revision."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
@@ -303,7 +303,7 @@ def drafts_of(
 
 
 def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
-    """Give drafts their ids and records, in order: of memories with one create_time the later has the higher id."""
+    """Create memories from drafts, in order: of two with one create_time the later has the higher id."""
     indexes_by_time: dict[UUID, list[int]] = {}
     for place, draft in enumerate(drafts):
         indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
@@ -328,7 +328,7 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
 
 
 def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
-    """Return new memories with the update_times that an import gives. Raises PermissionMissing and FieldInvalid."""
+    """Return new memories with the update_times of an import. Raises PermissionMissing and FieldInvalid."""
     require_keep_times(who)
     pairs = zip(memories, messages, strict=True)
     return [
@@ -362,7 +362,7 @@ def secrets_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dic
 
 
 def _data_of(memory: pb.Memory) -> str | None:
-    """Read the data as JSON text; that of a vault says how long its secret is, and never the secret."""
+    """Read the data as JSON text; a vault's data has the length class of its secret, and never the secret."""
     data = json_text(memory, "data")
     if memory.type != memory_type.VAULT:
         if memory.secret_value:
@@ -392,7 +392,7 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
 def audience(
     scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
 ) -> tuple[str | None, ...]:
-    """Return who sees a memory and whom it is about: one takes the place of another only where both are the same."""
+    """Return the readers and the subject of a memory: one memory may replace another only where these are equal."""
     by_scope: Mapping[str, tuple[str | None, ...]] = {
         "global": (subject_id,),
         "agent": (agent_id, subject_id),
@@ -402,7 +402,7 @@ def audience(
 
 
 def draft_audience(draft: Draft) -> tuple[str | None, ...]:
-    """Return who sees what a draft says, and whom it is about."""
+    """Return the readers and the subject of a draft."""
     return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def read_by_names(
     tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str], **values: object
 ) -> dict[str, asyncpg.Record]:
-    """Run a query of `memory_ids` for names and return its rows by name; a name that nothing answers to is left out.
+    """Run a query of `memory_ids` for names and return its rows by name; unknown names are left out.
 
     `values` are what else the query takes. A name may look like an id and be an external id, so what is no id of a
     memory is looked up once more. Memories are then read by value: a join would plan every month for each of them.
@@ -41,7 +41,7 @@ async def read_by_names(
 
 
 async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
-    """Run a query of one `memory_id` for a name; None when nothing answers to it."""
+    """Run a query of one `memory_id` for a name; None for an unknown name."""
     id_ = parse_id(name)
     row = None if id_ is None else await tx.row(query, tenant_id=tenant_id, memory_id=id_)
     if row is None:
@@ -59,7 +59,7 @@ async def claim_external_ids(
     at: datetime,
     expired_ids: Container[UUID] = (),
 ) -> str | None:
-    """Take external ids for memories; return one that another memory holds, which the caller must refuse.
+    """Claim external ids for memories; return one that another memory holds, which the caller must reject.
 
     A memory that has expired loses its id to the next one that wants it, unless that is among `expired_ids` itself: an
     import that is repeated finds what it brought. Ids are taken in one order everywhere, so that two batches cannot
@@ -106,7 +106,7 @@ async def claim_fact_keys(
     at: datetime,
     expired_ids: Container[UUID] = (),
 ) -> tuple[FactKey, UUID] | None:
-    """Take keys for facts; return one that another fact holds, with the fact that the caller must refuse.
+    """Claim keys for facts; return one that another fact holds, with the fact that the caller must reject.
 
     A fact that has expired loses its key to the next one that wants it. Facts among `expired_ids` take only free keys,
     after all others, and do without the rest. Keys are taken in the order of their folded form, so that two batches
@@ -164,7 +164,7 @@ async def _read_ids(
 
 
 async def avoid_message_ids(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
-    """Return memories under ids that no message has: search knows messages and memories by one kind of id.
+    """Return memories under ids that no message has, because search uses one space of ids for both.
 
     One that loses its id is found by it all the same, as its external id.
     """

@@ -26,7 +26,7 @@ class ReindexStore:
         self._database = database
 
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
-        """Bring up to `count` memories up to date; return how many, and whether there may be more."""
+        """Reindex up to `count` memories; return how many, and whether there may be more."""
         done = 0
         while done < count:
             batch = min(BATCH, count - done)

@@ -92,7 +92,7 @@ async def update_memory(
     event: str = "memory_updated",
     by: str | None = None,
 ) -> list[Document]:
-    """Store the next revision of a locked memory, keep the one before, and record the event.
+    """Store the next revision of a locked memory and the version before, and record the event.
 
     `by` is the principal of the event where it differs from the memory's updated_by.
 

@@ -44,7 +44,7 @@ _EXPIRED_BATCHES = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryChange(Generic[Response]):
-    """What came of a change: its answer, and the documents whose vectors are still to be made, one or none."""
+    """The result of a change: its response, and the documents that still need embeddings, one or none."""
 
     response: Response
     documents: list[Document]
@@ -104,7 +104,7 @@ class MemoryStore:
         return None
 
     def _may_move_others(self, tenant_id: UUID) -> bool:
-        """Return whether new memories may push others out of their level: which ones is found by how many there are."""
+        """Return whether new memories may demote others: then the plan depends on how many there are."""
         policy = self._policies.known(tenant_id)
         return policy is None or policy.levels_capped
 
@@ -125,7 +125,7 @@ class MemoryStore:
                     await self._idempotency.correct(tx, tenant_id, idempotency_key, response)
 
     async def get_memories(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Memory]:
-        """Read memories by id or external id, deleted ones too, by the name they were asked by.
+        """Read memories by id or external id, deleted ones too; return them by the given name.
 
         They have their scores at the time `at`.
         """
@@ -147,7 +147,7 @@ class MemoryStore:
         event: str = "memory_updated",
         secret: str = "",
     ) -> MemoryChange[Response] | bytes:
-        """Replace a memory by what `change` makes of it, and store the response; `event` is its type in the log.
+        """Replace a memory by what `change` returns, and store the response; `event` is the type in the log.
 
         A `secret` takes the place of the one that it had. Return the stored response of a repeated request.
         `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
@@ -189,7 +189,7 @@ class MemoryStore:
     async def _charge_quota(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
     ) -> None:
-        """Count new memories; where levels are capped, what matters least makes room for them. Raises QuotaExceeded."""
+        """Charge the quota for new memories; capped levels evict the least important. Raises QuotaExceeded."""
         by = memories[0].created_by if memories else ""
         try:
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def task_rows(memories: Sequence[Memory]) -> InsertRows:
-    """Return what notes where those of some memories stand that are tasks or objectives."""
+    """Return the rows of those memories that are tasks or objectives."""
     return InsertRows(
         QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
     )
 
 
 async def update_task_row(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
-    """Note where a memory stands after a change."""
+    """Update the row of a task or objective after a change of its memory."""
     if Task.of(after) is not None:
         await batch_insert.insert_batch(tx, tenant_id, [task_rows([after])])
     elif Task.of(before) is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def review_item(value: ReviewItem) -> pb.ReviewItem:
-    """Convert a memory that deserves a second look."""
+    """Convert an item of the review queue."""
     return pb.ReviewItem(
         memory=memories_convert.memory(value.memory),
         urgency=round(value.urgency, 3),
@@ -34,7 +34,7 @@ def cluster(value: Cluster) -> pb.TemporalCluster:
 
 
 def statistics(value: Statistics) -> pb.GetStatisticsResponse:
-    """Convert how much there is."""
+    """Convert statistics."""
     memories, links = value.totals.get("memories", 0), value.totals.get("links", 0)
     return pb.GetStatisticsResponse(
         memory_count=memories,

@@ -16,7 +16,7 @@ STALE_DAYS = 90.0
 
 
 def urgency(scores: Scores, *, stale_days: float, links: int) -> float:
-    """Return how much a memory deserves a second look, 0 to 1."""
+    """Return how urgently a memory needs a review, 0 to 1."""
     return (
         0.35 * scores.importance
         + 0.25 * (1 - scores.confidence)

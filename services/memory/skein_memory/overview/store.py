@@ -41,7 +41,7 @@ _NO_ID = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReviewItem:
-    """A memory that deserves a second look, and why."""
+    """A memory that needs a review, and why."""
 
     memory: Memory
     urgency: float
@@ -62,7 +62,7 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statistics:
-    """How much there is; what could not be counted whole says over how many it was counted."""
+    """Counts of a tenant's memory; partial counts have the size of their sample."""
 
     totals: Mapping[str, int]
     aliases: int
@@ -79,7 +79,7 @@ class Statistics:
 
 
 class OverviewStore:
-    """Looks over what a tenant remembers."""
+    """Reads overviews of a tenant's memory."""
 
     def __init__(self, database: Database, *, policies: Policies) -> None:
         """Use the database and policies of the service."""
@@ -136,7 +136,7 @@ class OverviewStore:
         return clusters, len(rows) > MAX_CLUSTERED
 
     async def statistics(self, tenant_id: UUID, *, top: int, at: datetime) -> Statistics:
-        """Count what there is: totals from what is kept of them, the rest over the newest."""
+        """Count a tenant's memory: totals from stored counters, the rest over the newest memories."""
         async with self._database.tenant(tenant_id) as tx:
             totals = {row["kind"]: row["amount"] for row in await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)}
             if "memories" in totals:

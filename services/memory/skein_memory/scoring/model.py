@@ -89,7 +89,7 @@ class ScoredMemory(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreInputs:
-    """What the formulas know of a memory beside itself.
+    """Inputs of the formulas besides the memory itself.
 
     Links are counted by relation, each up to MAX_LINKS_COUNTED: `incoming` lead to the memory, `outgoing` from it.
     `links` counts all but contradictions, so that these never raise a score.
@@ -105,7 +105,7 @@ class ScoreInputs:
 
 
 class Component(NamedTuple):
-    """One term: its name, what it adds, and what it was made of."""
+    """One term: its name, its value, and what it was computed from."""
 
     name: str
     value: float
@@ -366,7 +366,7 @@ def _sum(components: Sequence[Component]) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Worth:
-    """What a memory was worth when it was read, and how often it had been used."""
+    """The scores of a memory when it was read, and its use."""
 
     scores: Scores
     access_count: int

@@ -22,7 +22,7 @@ NOTHING = ScoreInputs()
 async def read_score_inputs(
     tx: Transaction, tenant_id: UUID, memories: Sequence[ScoredMemory]
 ) -> dict[UUID, ScoreInputs]:
-    """Read what the formulas know of memories beside themselves: one query, two more where links are very many."""
+    """Read the inputs of formulas: one query, and two more for memories with very many links."""
     if not memories:
         return {}
     rows = await tx.rows(

@@ -21,7 +21,7 @@ CREATING, READY, DELETING = "creating", "ready", "deleting"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What is known of a copy of a tenant's memory; `counts` and `policy` are JSON text."""
+    """A snapshot and its progress; `counts` and `policy` are JSON text."""
 
     snapshot_id: UUID
     label: str

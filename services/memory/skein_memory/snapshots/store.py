@@ -119,7 +119,7 @@ class SnapshotStore:
         return response
 
     async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
-        """Read what is known of a snapshot. Raises SnapshotNotFound."""
+        """Read a snapshot. Raises SnapshotNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await _read(tx, tenant_id, snapshot_id)
 
@@ -156,7 +156,7 @@ class SnapshotStore:
         await self.continue_snapshots(tenant_id, portions=_MAX_BATCHES)
 
     async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _MAX_BATCHES) -> tuple[bool, bool]:
-        """Continue snapshots that are being created or deleted; return whether there were any, and whether more remain."""
+        """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
         for turn in range(portions):
             async with self._database.tenant(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
@@ -170,7 +170,7 @@ class SnapshotStore:
         return True, True
 
     async def _go_on(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
-        """Copy or remove one batch; return what is known of the snapshot then, None when nothing can be done."""
+        """Copy or delete one batch; return the snapshot, None when nothing can be done."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
             if row is None or row["state"] == READY:
@@ -235,7 +235,7 @@ class SnapshotStore:
         count: int,
         at: datetime,
     ) -> tuple[list[Difference], TransferCursor | None]:
-        """Compare a batch of one snapshot with another, or with what is now when `other_id` is None.
+        """Compare a batch of one snapshot with another, or with the current state when `other_id` is None.
 
         The phase "of" walks over the first and finds what changed or was removed, "added" over the other. Return where
         to go on, None when all is compared. Raises SnapshotNotFound and SnapshotNotReady.
@@ -281,7 +281,7 @@ class SnapshotStore:
         at: datetime,
         by: str,
     ) -> tuple[Response | bytes, Importer | None]:
-        """Bring a batch of a snapshot back; or return the stored response.
+        """Restore a batch of a snapshot; or return the stored response.
 
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
         SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
@@ -312,7 +312,7 @@ class SnapshotStore:
     async def _arrivals(
         self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
     ) -> tuple[list[TransferItem], str | None, ImportBatch]:
-        """Read what a batch of a restore scans, and check what it brings."""
+        """Read and check a batch of a restore."""
         is_removal = cursor.phase == "remove"
         async with self._database.tenant(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
@@ -341,7 +341,7 @@ async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snaps
 async def _portion(
     tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
 ) -> exporter.Portion:
-    """Read items of a snapshot, or of what is now when there is none, and the next cursor.
+    """Read items of a snapshot, or of the current state when there is none, and the next cursor.
 
     Memories that have expired at the time `now` are left out: a restore does not bring them back.
     """
@@ -369,7 +369,7 @@ async def _some(
     *,
     now: datetime,
 ) -> dict[str, TransferItem]:
-    """Read those of some items that are in a snapshot, or are there now when there is none.
+    """Read those of some items that are in a snapshot, or in the current state when there is none.
 
     A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
     which may have got more time.

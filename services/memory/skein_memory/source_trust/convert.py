@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def source_trust(value: SourceTrust) -> pb.SourceTrust:
-    """Convert what was said of a source."""
+    """Convert the trust in a source."""
     return pb.SourceTrust(
         source_trust_id=value.source_trust_id,
         source_key=value.source_key,

@@ -48,7 +48,7 @@ class SourceTrustStore:
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Say how far a source is trusted, and keep what was said before; or return the stored response."""
+        """Store the trust in a source and its revision before; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
@@ -79,7 +79,7 @@ class SourceTrustStore:
         return response
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
-        """Read what was said of a source. Raises SourceTrustNotFound."""
+        """Read the trust in a source. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["get_source_trust"], tenant_id=tenant_id, source_key=key)
         if row is None:
@@ -87,7 +87,7 @@ class SourceTrustStore:
         return SourceTrust(**dict(row))
 
     async def list_source_trust(self, tenant_id: UUID, *, after: str, count: int) -> list[SourceTrust]:
-        """Read what was said of up to `count` sources, in the order of their keys, from the one after `after` on."""
+        """Read the trust in up to `count` sources, in the order of their keys, after the key `after`."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
         return [SourceTrust(**dict(row)) for row in rows]
@@ -95,7 +95,7 @@ class SourceTrustStore:
     async def delete_source_trust(
         self, tenant_id: UUID, idempotency_key: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
     ) -> None:
-        """Forget what was said of a source, once for each request. Raises SourceTrustNotFound."""
+        """Delete the trust in a source, once for each request. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
@@ -113,7 +113,7 @@ async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | N
 
 
 def revision_of(before: SourceTrust, until: datetime) -> Revision:
-    """Return what is kept of it when it changes or goes."""
+    """Return the revision that is stored when the trust changes or is deleted."""
     said = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
     return Revision(
         kind=_KIND,

@@ -42,7 +42,7 @@ class TaskFilter:
 
 
 class TaskStore:
-    """What is asked about tasks and objectives by what they are."""
+    """Lists tasks and objectives, and changes the objectives of tasks."""
 
     def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
         """Use the database and stored responses of the service."""
@@ -117,7 +117,7 @@ class TaskStore:
 
 
 async def _objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
-    """Return the id of the objective that a name stands for. Raises ObjectiveNotFound."""
+    """Return the id of an objective by its name. Raises ObjectiveNotFound."""
     if not name:
         return None
     row = await names.read_by_name(tx, QUERIES["get_task"], tenant_id, name)

@@ -36,7 +36,7 @@ async def insert_memories(
     external_ids: Sequence[str] = (),
     sayings: Sequence[Content] = (),
 ) -> None:
-    """Remember memories that are about to be purged: their ids, external ids, and every text that they have said.
+    """Write tombstones of memories before their purge: ids, external ids, and all versions of their content.
 
     Of memories that are not in the tables, `external_ids` and `sayings` are given, the latter of earlier versions too.
     """
@@ -81,7 +81,7 @@ async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
 
 
 async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
-    """Return the ids of those memories that were purged: known by id, external id or what they say.
+    """Return the ids of those memories that were purged, by id, external id or content.
 
     For imports and restores, which must skip them. A caller may create the same memory again.
     """
@@ -120,7 +120,7 @@ def _digests(salt: bytes, memory: Memory) -> set[bytes]:
 
 
 def _is_identifying(type_name: str, content: str, data: str | None) -> bool:
-    """Return whether a memory can be known again by what it says; data of the vault is much alike."""
+    """Return whether content identifies a memory; data of the vault is too similar."""
     return bool(content) or (data is not None and type_name != memory_type.VAULT)
 
 

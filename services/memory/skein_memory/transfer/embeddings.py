@@ -22,7 +22,7 @@ _EXISTS = "MEMORY_EXISTS"
 
 @dataclass(kw_only=True, slots=True)
 class EmbeddingImport:
-    """How many vectors were kept, and how many were not, by reason."""
+    """How many embeddings were kept, and how many were not, by reason."""
 
     kept: int = 0
     recomputed: Counter[str] = field(default_factory=Counter)
@@ -39,12 +39,12 @@ class EmbeddingImport:
         return vector
 
     def skip(self, values: Sequence[float]) -> None:
-        """Count the vector, if there is one, of a memory that is there already."""
+        """Count the embedding, if there is one, of a memory that already exists."""
         if values:
             self.recomputed[_EXISTS] += 1
 
 
 async def dimensions(tx: Transaction) -> int:
-    """Return the dimensions of the model in force, 0 when there is none."""
+    """Return the dimensions of the current model, 0 when there is none."""
     space = await vector_columns.active_model(tx)
     return 0 if space is None else space.dimensions

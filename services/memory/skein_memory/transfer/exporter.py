@@ -302,7 +302,7 @@ def _conflict(row: asyncpg.Record) -> TransferItem:
 
 
 def _filled(message: Any, row: asyncpg.Record) -> Any:
-    """Put the columns of a row into the fields of the same names."""
+    """Copy the columns of a row into the fields of the same names."""
     names = {field.name for field in message.DESCRIPTOR.fields}
     for name, value in row.items():
         if name not in names or name == "status" or value is None:

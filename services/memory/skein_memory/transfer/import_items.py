@@ -30,7 +30,7 @@ _UUID7 = 7
 
 
 class ImportMode(StrEnum):
-    """What to do with what is there already."""
+    """How an import treats existing items."""
 
     MERGE = "merge"
     OVERWRITE = "overwrite"
@@ -41,7 +41,7 @@ class ImportMode(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportItem:
-    """One item that can be stored: what its message says, and when it was made and changed where it comes from."""
+    """One importable item: its content, and when its source created and changed it."""
 
     line_number: int
     kind: str
@@ -56,7 +56,7 @@ class ImportItem:
 
 @dataclass(kw_only=True, slots=True)
 class ImportBatch:
-    """Items that can be stored, by kind, and what is wrong with the others."""
+    """Importable items by kind, and the errors of the others."""
 
     items: dict[str, list[ImportItem]] = field(default_factory=dict)
     errors: list[ImportProblem] = field(default_factory=list)
@@ -75,7 +75,7 @@ class ImportBatch:
 def parse_import(
     imported: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
-    """Read items; what is refused is named with the reason."""
+    """Parse items; rejected ones are returned with the reason."""
     found = ImportBatch()
     for one in imported:
         if isinstance(one, ImportProblem):
@@ -97,7 +97,7 @@ def parse_import(
 
 
 def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProblem:
-    """Return a refusal as what it says of an item."""
+    """Return an error as the problem of an item."""
     first = refusal.violations[0][0] if refusal.violations else ""
     return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=first)
 
@@ -167,7 +167,7 @@ def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: d
 
 
 def is_same_draft(one: Draft, other: Draft) -> bool:
-    """Return whether two drafts say the same, however their JSON is written."""
+    """Return whether two drafts are equal; the format of their JSON does not matter."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
         and exact.equal(one.data, other.data)
@@ -222,7 +222,7 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
 
 
 def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
-    """Return an id that can be kept: one that was made from the time that its item was created at; else None."""
+    """Return an id that was made from its item's create_time and can be reused; else None."""
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None

@@ -70,7 +70,7 @@ def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
 
 
 class Importer:
-    """One transaction's worth of items, and what became of them."""
+    """The import of items in one transaction, and its results."""
 
     def __init__(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: ImportMode, *, at: datetime, by: str
@@ -202,7 +202,7 @@ class Importer:
             self.expired.append("memory")
 
     async def _ends(self, *memory_names: str) -> list[UUID]:
-        """Return the memories that names stand for. Raises MemoryNotFound."""
+        """Return memories by name. Raises MemoryNotFound."""
         found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
         if not found.keys() >= set(memory_names):
             raise MemoryNotFound

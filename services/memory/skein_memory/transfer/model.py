@@ -61,7 +61,7 @@ class TransferItem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportLine:
-    """An item on its way in, by its place in what was given."""
+    """An item of an import, with the number of its line."""
 
     line_number: int
     kind: str
@@ -152,7 +152,7 @@ def _line(values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransferCursor:
-    """Where a walk over all kinds goes on: `phase` tells two walks of one call apart."""
+    """The cursor of a scan over all kinds: `phase` tells two scans of one call apart."""
 
     phase: str
     kind: str

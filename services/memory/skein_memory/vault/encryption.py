@@ -40,7 +40,7 @@ class Ciphertext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MasterKey:
-    """A key that encrypts tenants' keys, and the name under which the database knows it."""
+    """A key that encrypts tenants' keys, and its fingerprint in the database."""
 
     secret: bytes = field(repr=False)
     fingerprint: str
@@ -56,7 +56,7 @@ class MasterKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrappedKey:
-    """A tenant's key as it lies in the database."""
+    """A tenant's key as the database stores it."""
 
     key_id: UUID
     master_key: str

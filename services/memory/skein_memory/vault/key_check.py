@@ -22,7 +22,7 @@ class MasterKeyCheck:
     """Asks the database once which master keys are in use."""
 
     def __init__(self, database: Database, master_keys: MasterKeys) -> None:
-        """Hold what the database says against these keys."""
+        """Compare the keys that the database needs with these."""
         self._database = database
         self._master_keys = master_keys
         self._is_settled = False

@@ -182,7 +182,7 @@ class TenantKeyStore:
         return response
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
-        """Bring a tenant's keys under the current master key, and go on with a rotation; return how much was done."""
+        """Encrypt a tenant's keys with the current master key, and continue a rotation; return the rows changed."""
         if not self._vault.master_keys.current:
             return 0
         async with self._database.tenant(tenant_id) as tx:

@@ -60,7 +60,7 @@ MAX_LINKS_COUNTED = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueStatus:
-    """What a scan the log found: whether any watch is active, whether events are left, and what is due."""
+    """The state of the queue: whether any webhook is active, whether events are left, and what is due."""
 
     is_watched: bool = False
     more: bool = False
@@ -70,7 +70,7 @@ class QueueStatus:
 
 
 class DeliveryStore:
-    """Reads and writes deliveries, and what they tell of their webhooks."""
+    """Reads and writes deliveries, and the health of their webhooks."""
 
     def __init__(
         self, database: Database, *, idempotency: IdempotencyStore, policies: Policies, webhooks: WebhookStore
@@ -119,7 +119,7 @@ class DeliveryStore:
         return response
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
-        """Queue deliveries of what happened since the last look, and count what is due."""
+        """Queue deliveries of the events since the last call, and count what is due."""
         more = False
         async with self._database.tenant(tenant_id) as tx:
             # Most tenants have none, and are asked again and again.
@@ -152,7 +152,7 @@ class DeliveryStore:
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
     ) -> list[Attempt]:
-        """Take up to `count` deliveries that are due; no other worker tries them for a minute.
+        """Claim up to `count` due deliveries; no other worker attempts them for a minute.
 
         At most `failing_destinations` of them go to destinations whose last attempt failed. `free_slots` bounds those
         of single destinations; a destination that it does not name has PER_DESTINATION_OF_TENANT.
@@ -200,7 +200,7 @@ class DeliveryStore:
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
-        """Give back deliveries whose attempts were broken off: another worker may try them at once."""
+        """Release deliveries whose attempts were cancelled: another worker may attempt them at once."""
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(
                 QUERIES["release_deliveries"],

@@ -24,6 +24,6 @@ async def record_watch_event(
 
 
 async def end_watches_with_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:
-    """Switch off the webhooks that an ended grant made, before anything is queued or sent for them."""
+    """Disable the webhooks of an ended grant, before anything is queued or sent for them."""
     for row in await tx.rows(QUERIES["disable_watches_of_ended_grants"], tenant_id=tenant_id, at=at):
         await record_watch_event(tx, tenant_id, "watch_disabled", row["watch_id"], at=at, by="system:worker")

@@ -43,7 +43,7 @@ _MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebhookDraft:
-    """What a caller says of a webhook, checked."""
+    """The validated content of a webhook."""
 
     display_name: str
     event_types: tuple[str, ...]
@@ -106,7 +106,7 @@ class WebhookDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Webhook:
-    """A webhook: what was said of it, and what became of its deliveries."""
+    """A webhook: its content, and the health of its destination."""
 
     watch_id: UUID
     draft: WebhookDraft
@@ -159,7 +159,7 @@ class Outcome:
 
 
 def is_healthy(status: int | None) -> bool:
-    """Return whether an answer shows that its destination works; None: no answer came.
+    """Return whether a response shows that its destination works; None: no response came.
 
     What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
     """
@@ -196,7 +196,7 @@ def secret_text(key: bytes) -> str:
 
 
 def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
-    """Return what is sent of an event."""
+    """Return the body that is sent for an event."""
     payload = {
         "type": event["event_type"],
         "timestamp": create_time.isoformat(),
@@ -206,13 +206,13 @@ def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) 
 
 
 def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
-    """Sign a body as Standard Webhooks 1.0 says: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
+    """Sign a body by Standard Webhooks 1.0: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
     signed = f"{webhook_id}.{timestamp}.".encode() + body
     return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode('ascii')}"
 
 
 def headers_of(key: bytes, delivery_id: UUID, body: bytes, at: datetime) -> dict[str, str]:
-    """Return what a receiver knows a delivery by."""
+    """Return the headers that identify a delivery."""
     timestamp = int(at.timestamp())
     return {
         "webhook-id": str(delivery_id),

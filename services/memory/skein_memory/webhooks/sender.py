@@ -68,7 +68,7 @@ class WebhookSender:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[WebhookSender]:
-        """Send while the block runs; then wait shortly, break off the rest and give it back."""
+        """Send while the block runs; then wait shortly, cancel the rest and release it."""
         try:
             yield self
         finally:
@@ -211,7 +211,7 @@ class _TenantSender:
         return self.task
 
     async def run(self) -> None:
-        """Claim and try until there is nothing to wait for; what is broken off is given back."""
+        """Claim and attempt deliveries until none is due; cancelled ones are released."""
         try:
             while self._attempts or self._news.is_set():
                 self._news.clear()

@@ -142,7 +142,7 @@ class WebhookStore:
         *,
         at: datetime,
     ) -> Response | bytes:
-        """Sign what a webhook is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
+        """Replace a webhook's signing key. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
@@ -170,11 +170,11 @@ class WebhookStore:
             await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
     def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
-        """Return what a webhook's deliveries are signed with. Raises SecretUndecryptable."""
+        """Return a webhook's signing key. Raises SecretUndecryptable."""
         return self._master_keys.unwrap(watch.key, tenant_id=tenant_id).secret
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
-        """Bring webhooks' keys under the current master key, also of those that deliver nothing; return how many."""
+        """Encrypt webhooks' keys with the current master key, also of disabled webhooks; return how many."""
         current = self._master_keys.current
         if not current:
             return 0
