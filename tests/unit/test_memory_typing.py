@@ -138,7 +138,7 @@ def test_levels_are_moved_through_one_by_one_and_end() -> None:
     last, event = levels.demote_or_hide(memory, at=NOW, by="x")
 
     assert seen == [(level, "memory_demoted") for level in levels.LEVELS[1:]]
-    assert (last.draft.archive_time, last.place, event) == (NOW, None, "memory_archived")
+    assert (last.draft.archive_time, last.occupied_level, event) == (NOW, None, "memory_archived")
     with pytest.raises(LevelOutOfRange):
         levels.demoted(memory, at=NOW, by="x")
     with pytest.raises(LevelOutOfRange):

@@ -65,7 +65,7 @@ class AliasDraft:
             times=times,
         )
 
-    def after(
+    def to_alias(
         self, before: Alias | None, last: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str
     ) -> Alias:
         """Return the new alias; `last` is the number of its last stored revision."""

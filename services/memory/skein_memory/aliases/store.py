@@ -74,7 +74,7 @@ class AliasStore:
             followers = await _followers(tx, tenant_id, alias_id)
             before = known.get(alias_id)
             last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
-            after = draft.after(before, last, alias_id, root, at=at, by=by)
+            after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
             changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
             await writer.insert_revisions(
                 tx,

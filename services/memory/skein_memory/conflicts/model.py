@@ -112,7 +112,7 @@ class ResolutionDraft:
             times=times,
         )
 
-    def after(
+    def to_resolution(
         self,
         before: Resolution | None,
         last: int,

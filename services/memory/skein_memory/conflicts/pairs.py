@@ -59,7 +59,7 @@ class ScanPosition:
     second: UUID = _FIRST
 
     @property
-    def words(self) -> list[str]:
+    def to_token(self) -> list[str]:
         """Return it as a page token holds it."""
         return [self.scan, str(self.id), str(self.first), str(self.second)]
 

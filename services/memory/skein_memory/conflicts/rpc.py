@@ -49,7 +49,7 @@ class ConflictHandlers:
                 break
         return pb.ListConflictsResponse(
             conflicts=builder.items,
-            next_page_token="" if cursor is None else write_token(cursor.words, tenant_id, request),
+            next_page_token="" if cursor is None else write_token(cursor.to_token, tenant_id, request),
         )
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:

@@ -52,11 +52,11 @@ class ConflictCursor:
     after: tuple[float, Pair] | None = None
 
     @property
-    def words(self) -> list[str]:
+    def to_token(self) -> list[str]:
         """Return it as a page token holds it."""
-        end = [""] * len(self.start.words) if self.end is None else self.end.words
+        end = [""] * len(self.start.to_token) if self.end is None else self.end.to_token
         after = ["", "", ""] if self.after is None else [repr(self.after[0]), *map(str, self.after[1])]
-        return [*self.start.words, *end, *after]
+        return [*self.start.to_token, *end, *after]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Self | None:
@@ -168,7 +168,7 @@ class ConflictStore:
                 raise MemoryNotFound
             before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
             last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
-            after = draft.after(before, last, pair, canonical_id, (None, None), at=at, by=by)
+            after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
             after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
             if before is not None:
                 await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])

@@ -61,7 +61,7 @@ class ArchivePurge:
     memory_ids: list[UUID]
     names: AbstractSet[str] = frozenset()
     # None: archives were not scanned.
-    seen: UUID | None = None
+    newest_archive_id: UUID | None = None
     # Whether there are archives after that one.
     more: bool = False
 
@@ -93,7 +93,7 @@ class ArchivePurgeStore:
             purged_ids += await self._purge_from_archive(
                 tenant_id, archive_id, _choosing(filter_.condition(options.at), memory_ids), options
             )
-        return ArchivePurge(memory_ids=purged_ids, names=meant, seen=newest)
+        return ArchivePurge(memory_ids=purged_ids, names=meant, newest_archive_id=newest)
 
     async def purge_subject(
         self, tenant_id: UUID, subject_id: str, *, after: UUID | None, options: PurgeOptions
@@ -122,7 +122,7 @@ class ArchivePurgeStore:
                     tenant_id, archive_id, _choosing(None, memory_ids), options
                 )
             if is_all:
-                return ArchivePurge(memory_ids=purged_ids, seen=newest)
+                return ArchivePurge(memory_ids=purged_ids, newest_archive_id=newest)
 
     async def purge_matching(
         self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
@@ -143,9 +143,9 @@ class ArchivePurgeStore:
                 purged_ids += await self._purge_from_archive(tenant_id, row["archive_id"], choose, options)
                 files += 1
             if files == ARCHIVES_BATCH_SIZE and index < len(scanned):
-                return ArchivePurge(memory_ids=purged_ids, seen=row["archive_id"], more=True)
+                return ArchivePurge(memory_ids=purged_ids, newest_archive_id=row["archive_id"], more=True)
         seen = scanned[-1]["archive_id"] if scanned else after or _BEFORE_ALL
-        return ArchivePurge(memory_ids=purged_ids, seen=seen, more=len(scanned) == _SCAN_BATCH_SIZE)
+        return ArchivePurge(memory_ids=purged_ids, newest_archive_id=seen, more=len(scanned) == _SCAN_BATCH_SIZE)
 
     async def _purge_from_archive(
         self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], options: PurgeOptions

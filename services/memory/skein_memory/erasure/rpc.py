@@ -86,7 +86,9 @@ class PurgeHandlers:
         archived = await self._purge_archives(
             tenant_id, request.selection, request.page_token, selection.filter, options
         )
-        selection = replace(selection, subject_id=_subject(request.selection), seen=archived.seen)
+        selection = replace(
+            selection, subject_id=_subject(request.selection), newest_archive_id=archived.newest_archive_id
+        )
 
         def respond(result: PurgeResult) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
@@ -127,7 +129,7 @@ class PurgeHandlers:
             archived = await self._purge_archives(
                 tenant_id, request.selection, request.page_token, selection.filter, options
             )
-            selection = replace(selection, seen=archived.seen)
+            selection = replace(selection, newest_archive_id=archived.newest_archive_id)
 
         def respond(result: PurgeResult) -> pb.ForgetMemoriesResponse:
             return pb.ForgetMemoriesResponse(
@@ -203,7 +205,7 @@ def _selection(
         after=cursor.after,
         count=count,
         blocks_after=cursor.blocks_after,
-        is_done=cursor.cold_after is not None and cursor.after is None and cursor.blocks_after is None,
+        is_table_done=cursor.cold_after is not None and cursor.after is None and cursor.blocks_after is None,
     )
 
 
@@ -240,7 +242,7 @@ def _next_page_token(
     """Return the token of the next page; nowhere when nothing is left in the tables and in cold storage."""
     if result.after is None and result.blocks_after is None and not (archived.more or result.is_behind):
         return ""
-    cursor = _PurgeCursor(after=result.after, blocks_after=result.blocks_after, cold_after=archived.seen)
+    cursor = _PurgeCursor(after=result.after, blocks_after=result.blocks_after, cold_after=archived.newest_archive_id)
     return _token(cursor, tenant_id, selection)
 
 

@@ -80,9 +80,9 @@ class Selection:
     subject_id: str = ""
     blocks_after: str | None = None
     # Whether no memories are left to look for: what lies in cold storage takes longer.
-    is_done: bool = False
+    is_table_done: bool = False
     # The archive up to which cold storage was looked through; None when it was not.
-    seen: UUID | None = None
+    newest_archive_id: UUID | None = None
 
 
 class _Undone(Exception):
@@ -350,7 +350,7 @@ async def _select(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[listing_store.MatchingIds, list[str]]:
     """Find the memories that are meant and, for the first page, those of the names that mean none."""
-    if selection.blocks_after is not None or selection.is_done:
+    if selection.blocks_after is not None or selection.is_table_done:
         return _NOTHING, []
     if not selection.names:
         found = await listing_store.find(
@@ -368,9 +368,9 @@ async def _select(
 
 async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
     """Return whether memories were archived after cold storage was scanned: some may be selected."""
-    if selection.seen is None:
+    if selection.newest_archive_id is None:
         return False
-    keys = {"tenant_id": tenant_id, "archive_id": selection.seen}
+    keys = {"tenant_id": tenant_id, "archive_id": selection.newest_archive_id}
     return bool(await tx.value(QUERIES["has_newer_archive"], **keys))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def memory(value: Memory) -> pb.Memory:
     """Convert a memory, complete."""
-    draft, worth = value.draft, value.worth
+    draft, memory_scores = value.draft, value.memory_scores
     return pb.Memory(
         memory_id=str(value.memory_id),
         external_id=draft.external_id or "",
@@ -47,9 +47,9 @@ def memory(value: Memory) -> pb.Memory:
         created_by=value.created_by,
         updated_by=value.updated_by,
         secret=_masked(memory_type.secret_length_of(draft.type, draft.data)),
-        scores=scores(worth.scores) if worth else None,
-        access_count=worth.access_count if worth else 0,
-        last_access_time=to_timestamp(worth.last_access_time) if worth else None,
+        scores=scores(memory_scores.scores) if memory_scores else None,
+        access_count=memory_scores.access_count if memory_scores else 0,
+        last_access_time=to_timestamp(memory_scores.last_access_time) if memory_scores else None,
         **fields(data=draft.data, metadata=draft.metadata),
     )
 

@@ -53,7 +53,7 @@ async def enforce_capacities(
     as they are, since nothing that is searched changes. Return how many memories moved.
     """
     moved, looked_at = 0, set(full) if policy.levels_capped else set()
-    for place, level in enumerate(level_rules.LEVELS):
+    for occupied_level, level in enumerate(level_rules.LEVELS):
         if level not in looked_at:
             continue
         rows = await tx.rows(
@@ -71,7 +71,7 @@ async def enforce_capacities(
             await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
-            looked_at.update(level_rules.LEVELS[place + 1 : place + 2])
+            looked_at.update(level_rules.LEVELS[occupied_level + 1 : occupied_level + 2])
     return moved
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.identity.identity_token import Caller
-    from skein_memory.scoring.model import Worth
+    from skein_memory.scoring.model import MemoryScores
 
 FACT = "fact"
 DEFAULT_TYPE = "note"
@@ -145,10 +145,10 @@ class Draft:
     @property
     def text(self) -> str:
         """Return everything that is searched."""
-        return "\n".join(part for part in (self.title, self.key, self.content, self.words) if part)
+        return "\n".join(part for part in (self.title, self.key, self.content, self.data_text) if part)
 
     @property
-    def words(self) -> str | None:
+    def data_text(self) -> str | None:
         """Return the searched text of the data; None for nothing."""
         return memory_type.search_text(self.type, self.data, beside=(self.title, self.key, self.content))
 
@@ -201,7 +201,7 @@ class Memory:
     created_by: str
     updated_by: str
     # Only of memories that are read to be shown.
-    worth: Worth | None = field(default=None, compare=False)
+    memory_scores: MemoryScores | None = field(default=None, compare=False)
     # An older version wrote the row, by other rules of what is searched: its place in the index is computed again.
     needs_reindex: bool = field(default=False, compare=False)
 
@@ -224,7 +224,7 @@ class Memory:
         return self.draft.fact_key if self.is_active else None
 
     @property
-    def place(self) -> str | None:
+    def occupied_level(self) -> str | None:
         """Return the level whose capacity it takes; None for a deleted or archived memory."""
         return self.draft.level if self.is_active and self.draft.archive_time is None else None
 

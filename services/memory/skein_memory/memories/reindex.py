@@ -45,7 +45,7 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
     words_before = {row["memory_id"]: row["words"] for row in rows}
     memories = await memory_rows.read_memories(tx, tenant_id, list(words_before))
     for memory_id, memory in memories.items():
-        words = memory.draft.words
+        words = memory.draft.data_text
         await tx.execute(
             QUERIES["update_text"],
             tenant_id=tenant_id,

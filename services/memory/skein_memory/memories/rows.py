@@ -206,7 +206,7 @@ def _entry(memory: Memory) -> dict[str, object]:
     return {name: getattr(draft, name) for name in _DRAFT_COLUMNS} | {
         "memory_id": memory.memory_id,
         "content_hash": draft.content_hash,
-        "words": draft.words,
+        "words": draft.data_text,
         "fingerprint": fingerprint(draft),
         "update_time": memory.update_time,
         "record_time": memory.record_time,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import ScoreInputs, Worth, scores_of, source_key
+from skein_memory.scoring.model import MemoryScores, ScoreInputs, scores_of, source_key
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def with_scores(
         return []
     inputs = await read_score_inputs(tx, tenant_id, memories)
     formula = (await policies.of(tx, tenant_id)).importance_formula
-    return [_worth(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
+    return [_with_scores(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
 
 
 async def with_scores_of_new(
@@ -41,15 +41,15 @@ async def with_scores_of_new(
         trust = {row["source_key"]: row["trust"] for row in rows}
     formula = (await policies.of(tx, tenant_id)).importance_formula
     return [
-        _worth(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
+        _with_scores(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
         for memory in memories
     ]
 
 
-def _worth(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
+def _with_scores(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
     return replace(
         memory,
-        worth=Worth(
+        memory_scores=MemoryScores(
             scores=scores_of(memory, inputs, formula=formula, at=at),
             access_count=inputs.access_count,
             last_access_time=inputs.last_access_time,

@@ -180,9 +180,11 @@ class MemoryStore:
             await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
             await self._vault.delete(tx, tenant_id, after.memory_id)
-        if after.place is None or after.place == before.place:
+        if after.occupied_level is None or after.occupied_level == before.occupied_level:
             return after
-        if not await level_store.enforce_capacities(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
+        if not await level_store.enforce_capacities(
+            tx, tenant_id, policy, {after.occupied_level}, at=at, by=after.updated_by
+        ):
             return after
         return (await memory_rows.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
 
@@ -201,7 +203,7 @@ class MemoryStore:
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
-        occupied_levels = {memory.place for memory in memories if memory.place is not None}
+        occupied_levels = {memory.occupied_level for memory in memories if memory.occupied_level is not None}
         await level_store.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
 
     async def reveal_secret(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:

@@ -98,8 +98,10 @@ class OverviewStore:
         for memory in shown:
             circumstances = inputs.get(memory.memory_id, NOTHING)
             stale = scoring_model.days_between(scoring_model.last_used(memory, circumstances), at)
-            if memory.worth is not None:
-                urgency = overview_model.urgency(memory.worth.scores, stale_days=stale, links=circumstances.links)
+            if memory.memory_scores is not None:
+                urgency = overview_model.urgency(
+                    memory.memory_scores.scores, stale_days=stale, links=circumstances.links
+                )
                 items.append(ReviewItem(memory=memory, urgency=urgency, stale_days=stale, links=circumstances.links))
         return nlargest(limit, items, key=lambda item: (item.urgency, item.memory.memory_id))
 

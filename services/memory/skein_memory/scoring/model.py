@@ -59,7 +59,7 @@ class ScoredDraft(Protocol):
     @property
     def content(self) -> str: ...
     @property
-    def words(self) -> str | None: ...
+    def data_text(self) -> str | None: ...
     @property
     def text(self) -> str: ...
     @property
@@ -238,7 +238,7 @@ class _Terms:
             self._outgoing("supersedes"),
         )
         contradicts = self._both(CONTRADICTS)
-        characters = len(self.draft.content or self.draft.words or "")
+        characters = len(self.draft.content or self.draft.data_text or "")
         depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
         return [
             Component(name="base", value=self.draft.importance, detail="as given"),
@@ -365,7 +365,7 @@ def _sum(components: Sequence[Component]) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Worth:
+class MemoryScores:
     """The scores of a memory when it was read, and its use."""
 
     scores: Scores

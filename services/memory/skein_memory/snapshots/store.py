@@ -110,7 +110,7 @@ class SnapshotStore:
             await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
         await exporter.wait_for_transactions(self._database, tenant_id, horizon)
         for _ in range(_MAX_BATCHES):
-            snapshot = await self._go_on(tenant_id, snapshot.snapshot_id) or snapshot
+            snapshot = await self._continue(tenant_id, snapshot.snapshot_id) or snapshot
             if snapshot.state != CREATING:
                 break
         response = respond(snapshot)
@@ -153,23 +153,23 @@ class SnapshotStore:
                 raise SnapshotNotFound
             await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
-        await self.continue_snapshots(tenant_id, portions=_MAX_BATCHES)
+        await self.continue_snapshots(tenant_id, max_batches=_MAX_BATCHES)
 
-    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _MAX_BATCHES) -> tuple[bool, bool]:
+    async def continue_snapshots(self, tenant_id: UUID, *, max_batches: int = _MAX_BATCHES) -> tuple[bool, bool]:
         """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
-        for turn in range(portions):
+        for turn in range(max_batches):
             async with self._database.tenant(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
             if not rows:
                 return turn > 0, False
             moved = False
             for row in rows:
-                moved = await self._go_on(tenant_id, row["snapshot_id"]) is not None or moved
+                moved = await self._continue(tenant_id, row["snapshot_id"]) is not None or moved
             if not moved:
                 return True, False
         return True, True
 
-    async def _go_on(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
+    async def _continue(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
         """Copy or delete one batch; return the snapshot, None when nothing can be done."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
@@ -246,8 +246,10 @@ class SnapshotStore:
                 (await _read(tx, tenant_id, other_id)).check_ready()
             kind = cursor.kind
             if cursor.phase == "of":
-                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=cursor.after, count=count, now=at)
-                others = await _some(tx, tenant_id, other_id, kind, items, now=at)
+                items, last = await _read_batch(
+                    tx, tenant_id, snapshot_id, kind, after=cursor.after, count=count, now=at
+                )
+                others = await _read_by_ids(tx, tenant_id, other_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="removed")
                     if item.item_id not in others
@@ -257,8 +259,8 @@ class SnapshotStore:
                     or (fields := changed_fields(item.message, others[item.item_id].message))
                 ]
             else:
-                items, last = await _portion(tx, tenant_id, other_id, kind, after=cursor.after, count=count, now=at)
-                others = await _some(tx, tenant_id, snapshot_id, kind, items, now=at)
+                items, last = await _read_batch(tx, tenant_id, other_id, kind, after=cursor.after, count=count, now=at)
+                others = await _read_by_ids(tx, tenant_id, snapshot_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="added")
                     for item in items
@@ -286,7 +288,9 @@ class SnapshotStore:
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
         SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
         """
-        items, last, import_batch = await self._arrivals(tenant_id, snapshot_id, cursor, count=count, at=at, by=by)
+        items, last, import_batch = await self._read_restore_batch(
+            tenant_id, snapshot_id, cursor, count=count, at=at, by=by
+        )
         await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         async with self._database.tenant(tenant_id) as tx:
             first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
@@ -295,7 +299,7 @@ class SnapshotStore:
             policy = await self._policies.of(tx, tenant_id)
             importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
             if cursor.phase == "remove":
-                in_snapshot = await _some(tx, tenant_id, snapshot_id, cursor.kind, items, now=at)
+                in_snapshot = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, items, now=at)
                 await importer.remove(cursor.kind, [item.item_id for item in items if item.item_id not in in_snapshot])
             else:
                 await importer.apply(import_batch)
@@ -309,7 +313,7 @@ class SnapshotStore:
             await self._quotas.charge(tx, tenant_id, importer.usage)
         return response, importer
 
-    async def _arrivals(
+    async def _read_restore_batch(
         self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
     ) -> tuple[list[TransferItem], str | None, ImportBatch]:
         """Read and check a batch of a restore."""
@@ -317,7 +321,7 @@ class SnapshotStore:
         async with self._database.tenant(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
             source = None if is_removal else snapshot_id
-            items, last = await _portion(tx, tenant_id, source, cursor.kind, after=cursor.after, count=count, now=at)
+            items, last = await _read_batch(tx, tenant_id, source, cursor.kind, after=cursor.after, count=count, now=at)
         lines: list[ImportLine | ImportProblem] = []
         if not is_removal:
             lines = [ImportLine(line_number=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
@@ -338,7 +342,7 @@ async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snaps
     return snapshot
 
 
-async def _portion(
+async def _read_batch(
     tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
 ) -> exporter.Portion:
     """Read items of a snapshot, or of the current state when there is none, and the next cursor.
@@ -360,7 +364,7 @@ async def _portion(
     return [item for item in items if not exporter.is_expired(item, now)], last
 
 
-async def _some(
+async def _read_by_ids(
     tx: Transaction,
     tenant_id: UUID,
     snapshot_id: UUID | None,

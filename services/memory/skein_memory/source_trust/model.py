@@ -79,7 +79,7 @@ class TrustDraft:
             times=times,
         )
 
-    def after(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
+    def to_source_trust(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
         """Return the new trust; `last` is the number of the last stored revision."""
         if before is not None:
             before.check_revision(self.revision)

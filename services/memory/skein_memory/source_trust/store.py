@@ -56,12 +56,12 @@ class SourceTrustStore:
             before = await _locked(tx, tenant_id, draft.source_key)
             if before is None:
                 last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
-                after = draft.after(None, last, at=at, by=by)
+                after = draft.to_source_trust(None, last, at=at, by=by)
                 if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
                     # Another transaction has just inserted the first row of this source.
                     raise TransactionConflict
             else:
-                after = draft.after(before, 0, at=at, by=by)
+                after = draft.to_source_trust(before, 0, at=at, by=by)
                 await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
                 await tx.execute(
                     QUERIES["update_source_trust"],

@@ -159,7 +159,7 @@ class Importer:
                     self._count("created", memory)
                 else:
                     self.vectors.skip(item.embedding)
-                    await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
+                    await self._merge(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
                 raise
             except RpcError as refusal:
@@ -170,7 +170,7 @@ class Importer:
         self.documents += documents
         self.usage["memories"] += len(new)
 
-    async def _unite(
+    async def _merge(
         self, item: ImportItem, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
     ) -> None:
         after = merge_imported(before, given, self._mode, item.changed, at=self._at, by=self._by)
@@ -208,7 +208,7 @@ class Importer:
             raise MemoryNotFound
         return [found[name]["memory_id"] for name in memory_names]
 
-    def _keeps(self, item: ImportItem, update_time: datetime) -> bool:
+    def _is_unchanged(self, item: ImportItem, update_time: datetime) -> bool:
         """Return whether what is there stays as it is."""
         if self._mode is ImportMode.MERGE:
             return item.changed is None or item.changed <= update_time
@@ -217,7 +217,7 @@ class Importer:
     def _update_time(self, item: ImportItem) -> datetime:
         return self._at if self._mode is ImportMode.RESTORE or item.changed is None else item.changed
 
-    def _is_of(self, item: ImportItem, update_time: datetime) -> bool:
+    def _has_same_time(self, item: ImportItem, update_time: datetime) -> bool:
         """Return whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
@@ -238,11 +238,11 @@ class Importer:
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
         before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
-        if self._keeps(item, before.update_time):
+        if self._is_unchanged(item, before.update_time):
             return "unchanged"
         after = before.revise(draft, at=self._at, by=self._by)
         if after is before:
-            if self._is_of(item, before.update_time):
+            if self._has_same_time(item, before.update_time):
                 return "unchanged"
             after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
         after = replace(after, update_time=self._update_time(item))
@@ -256,18 +256,20 @@ class Importer:
         before = None if row is None else SourceTrust(**dict(row))
         said = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
-            is_same = said == {"trust": before.trust, "notes": before.notes} and self._is_of(item, before.update_time)
-            if is_same or self._keeps(item, before.update_time):
+            is_same = said == {"trust": before.trust, "notes": before.notes} and self._has_same_time(
+                item, before.update_time
+            )
+            if is_same or self._is_unchanged(item, before.update_time):
                 return "unchanged"
-            await self._keep(trust_store.revision_of(before, self._at))
-        last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
+            await self._store_revision(trust_store.revision_of(before, self._at))
+        last = before.revision if before else await self._last_revision("source_trust", SourceTrust.id_of(key))
         update_time = self._update_time(item)
         columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
         if before is None:
             columns |= {"create_time": item.create_time or update_time, "created_by": self._by}
         query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
         await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
-        await self._tell("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
+        await self._record_event("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
         return "updated" if before else "created"
 
     async def _alias(self, item: ImportItem) -> str:
@@ -288,13 +290,13 @@ class Importer:
         before = known.get(alias_id)
         said = (root, message.confidence, message.note or None)
         if before is not None:
-            if self._keeps(item, before.update_time):
+            if self._is_unchanged(item, before.update_time):
                 return "unchanged"
             is_same = said == (before.canonical_memory_id, before.confidence, before.note)
-            if is_same and self._is_of(item, before.update_time):
+            if is_same and self._has_same_time(item, before.update_time):
                 return "unchanged"
-            await self._keep(alias_store.revision_of(before, self._at))
-        last = before.revision if before else await self._last("alias", str(alias_id))
+            await self._store_revision(alias_store.revision_of(before, self._at))
+        last = before.revision if before else await self._last_revision("alias", str(alias_id))
         after = Alias(
             alias_memory_id=alias_id,
             canonical_memory_id=root,
@@ -307,7 +309,7 @@ class Importer:
             updated_by=self._by,
         )
         await self._tx.execute(QUERIES["put_alias"], tenant_id=self._tenant_id, **asdict(after))
-        await self._tell("memory_entity_resolved", "alias", str(alias_id))
+        await self._record_event("memory_entity_resolved", "alias", str(alias_id))
         return "updated" if before else "created"
 
     async def _conflict(self, item: ImportItem) -> str:
@@ -323,13 +325,13 @@ class Importer:
         status = STATUSES.get(message.status, "needs_review")
         said = (status, canonical, message.note or None)
         if before is not None:
-            if self._keeps(item, before.update_time):
+            if self._is_unchanged(item, before.update_time):
                 return "unchanged"
             is_same = said == (before.status, before.canonical_memory_id, before.note)
-            if is_same and self._is_of(item, before.update_time):
+            if is_same and self._has_same_time(item, before.update_time):
                 return "unchanged"
-            await self._keep(conflict_store.revision_of(before, self._at))
-        last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
+            await self._store_revision(conflict_store.revision_of(before, self._at))
+        last = before.revision if before else await self._last_revision("conflict", f"{a_id}|{b_id}")
         after = Resolution(
             resolution_id=before.resolution_id if before else new_id(item.create_time or self._update_time(item)),
             a_memory_id=a_id,
@@ -346,7 +348,7 @@ class Importer:
             updated_by=self._by,
         )
         await self._tx.execute(QUERIES["put_resolution"], tenant_id=self._tenant_id, **asdict(after))
-        await self._tell("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
+        await self._record_event("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
         return "updated" if before else "created"
 
     async def _was_purged(self, block: Block) -> bool:
@@ -362,13 +364,13 @@ class Importer:
             with raise_on_concurrent_import(BlockExists):
                 await block_store.insert(self._tx, self._tenant_id, given)
                 self.usage["blocks"] += 1
-        elif self._keeps(item, before.update_time):
+        elif self._is_unchanged(item, before.update_time):
             return "unchanged"
         else:
             after = before.revise(given.draft, at=self._at, by=self._by)
             after = replace(after, delete_time=None, update_time=self._update_time(item))
             outcome = "updated"
-            if before.is_active and block_store.same(before, after) and self._is_of(item, before.update_time):
+            if before.is_active and block_store.same(before, after) and self._has_same_time(item, before.update_time):
                 outcome = "unchanged"
             else:
                 await self._put_block(before, after, event="block_updated")
@@ -415,35 +417,35 @@ class Importer:
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:
                 before = SourceTrust(**dict(row))
-                await self._keep(trust_store.revision_of(before, self._at))
+                await self._store_revision(trust_store.revision_of(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
-                await self._tell("memory_source_trust_set", kind, before.source_trust_id)
+                await self._record_event("memory_source_trust_set", kind, before.source_trust_id)
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
-                await self._keep(alias_store.revision_of(Alias(**dict(row)), self._at))
+                await self._store_revision(alias_store.revision_of(Alias(**dict(row)), self._at))
                 await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
-                await self._tell("memory_entity_separated", kind, item_id)
+                await self._record_event("memory_entity_separated", kind, item_id)
         elif kind == "conflict":
             a_id, _, b_id = item_id.partition("|")
             pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
             for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
-                await self._keep(conflict_store.revision_of(Resolution(**dict(row)), self._at))
+                await self._store_revision(conflict_store.revision_of(Resolution(**dict(row)), self._at))
                 await tx.execute(
                     QUERIES["delete_resolution"],
                     tenant_id=tenant_id,
                     a_memory_id=row["a_memory_id"],
                     b_memory_id=row["b_memory_id"],
                 )
-                await self._tell("memory_conflict_resolved", kind, item_id)
+                await self._record_event("memory_conflict_resolved", kind, item_id)
 
-    async def _last(self, kind: str, item_id: str) -> int:
+    async def _last_revision(self, kind: str, item_id: str) -> int:
         return await writer.last_revision(self._tx, self._tenant_id, kind, item_id)
 
-    async def _keep(self, was: Revision) -> None:
+    async def _store_revision(self, was: Revision) -> None:
         await writer.insert_revisions(self._tx, self._tenant_id, [was])
 
-    async def _tell(self, kind: str, entity_type: str, entity_id: str) -> None:
+    async def _record_event(self, kind: str, entity_type: str, entity_id: str) -> None:
         event = Event(
             type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
         )
