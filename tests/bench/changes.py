@@ -32,7 +32,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_client.client import Client
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_memory.events import writer as history
+from skein_memory.events import writer as event_writer
 from skein_memory.events.model import Event
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ async def main() -> None:
                 tenant_id, _ = tenants[number]
                 event = Event(type="memory_created", entity_type="memory", entity_id="x", summary="note created")
                 async with database.tenant(tenant_id) as tx:
-                    await history.insert_events(tx, tenant_id, [event], at=now(), by="bench")
+                    await event_writer.insert_events(tx, tenant_id, [event], at=now(), by="bench")
 
             async def create(number: int) -> None:
                 memory = memory_pb2.Memory(content=f"The kettle is red {uuid.uuid4()}")

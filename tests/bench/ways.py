@@ -33,7 +33,6 @@ from skein_kit.search_text.vector_columns import prepare_connection as prepare_v
 from skein_memory.memories import convert as memory_wire
 from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
-from skein_memory.store_base import Tables
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
 from skein_recall.embedded_model.embedder import LocalEmbedder
@@ -137,7 +136,14 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         sampler = Sampler(recall, share=0.0)
         here = _Here(
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
-            memories=MemoryStore(_tables(memory), _months(memory)),
+            memories=MemoryStore(
+                memory,
+                idempotency=IdempotencyStore("memory"),
+                quotas=QuotaCounter("memory"),
+                policies=Policies(),
+                vault=Vault(MasterKeys(None)),
+                months=_months(memory),
+            ),
             messages=MessageStore(
                 session,
                 IdempotencyStore("session"),
@@ -316,13 +322,6 @@ class _Here:
         if await self.indexer.index(self.caller.tenant(), items) != len(items):
             message = "an item was not indexed"
             raise RuntimeError(message)
-
-
-def _tables(database: Database) -> Tables:
-    vault = Vault(MasterKeys(None))
-    return Tables(
-        database, requests=IdempotencyStore("memory"), quotas=QuotaCounter("memory"), policies=Policies(), vault=vault
-    )
 
 
 def _months(database: Database) -> MonthlyPartitions:

@@ -12,7 +12,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import memory_pb2
-from skein_memory.cold_storage import store as archives
+from skein_memory.cold_storage import store as archive_store
 from skein_memory.erasure import archive_purge
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
 
 
 async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
-    count = archive_purge.ARCHIVES_AT_ONCE + 2
+    count = archive_purge.ARCHIVES_BATCH_SIZE + 2
     gone = []
     for number in range(count):
         gone.append(await old(tenant, f"number {number}", session_id=f"s{number}", tags=["go"]))
@@ -163,7 +163,7 @@ async def test_a_request_id_that_was_used_for_something_else_removes_nothing(ten
 async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "BYTES_PER_ARCHIVE", 5000)
+    monkeypatch.setattr(archive_store, "BYTES_PER_ARCHIVE", 5000)
     for number in range(4):
         await old(tenant, f"{number} " + "long " * 200)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from skein_kit.ids import min_id_at, new_id, now
-from skein_memory.curation.model import FIRST_WITHOUT_KEY
+from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
     some, ids, first, last = new_id(at), [new_id(at)], UUID(int=0), UUID(int=(1 << 128) - 1)
     asked: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
         (
-            "read_circumstances",
+            "read_score_inputs",
             {"memory_ids": ids, "source_keys": ["source 5"], "most": 25},
             ("links_from", "links_to", "source_trust_pkey", "accesses_pkey"),
         ),
@@ -140,7 +140,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("find_visible", {"memory_ids": ids, "at": at}, ("_pkey",)),
         ("find_expired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
         ("lock_expired", {"memory_ids": ids, "at": at}, ("Index Cond",)),
-        ("last_kept_revision", {"kind": "alias", "item_id": "x"}, ("revisions_pkey",)),
+        ("last_revision", {"kind": "alias", "item_id": "x"}, ("revisions_pkey",)),
     ]
 
     for name, values, indexes in asked:

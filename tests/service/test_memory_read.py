@@ -12,7 +12,7 @@ from fix_expiry import expire
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_memory.listing import store as finding
+from skein_memory.listing import store as listing_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -293,7 +293,7 @@ async def test_every_page_tells_how_many_pass_when_it_is_wished(tenant: Tenant) 
 
 
 async def test_a_total_that_takes_too_long_a_look_is_left_out(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "MAX_ROWS_SCANNED", 4)
+    monkeypatch.setattr(listing_store, "MAX_ROWS_SCANNED", 4)
     await create(tenant, *({"session_id": "ana"} for _ in range(6)))
     request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(session_id="ana"), show_total_size=True)
 

@@ -277,7 +277,7 @@ async def test_the_master_key_is_changed_without_losing_a_secret(alone: Alone) -
 async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
     alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PORTION", 2)
+    monkeypatch.setattr(store, "BATCH_SIZE", 2)
     async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel, alone.channel(system=True) as system:
         memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
         made = await memory.BatchCreateMemories(

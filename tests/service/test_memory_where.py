@@ -13,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_memory.listing import store as finding
+from skein_memory.listing import store as listing_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ async def test_a_list_whose_condition_hardly_passes_comes_in_pages_that_may_be_e
 ) -> None:
     memories = [pb.Memory(content=f"m{n}", importance=1.0 if n == 0 else 0.1) for n in range(40)]
     await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
-    monkeypatch.setattr(finding, "MAX_ROWS_SCANNED", 15)
+    monkeypatch.setattr(listing_store, "MAX_ROWS_SCANNED", 15)
     request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(min_importance=0.9), page_size=5)
 
     pages: list[Sequence[pb.Memory]] = []

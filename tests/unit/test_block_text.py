@@ -27,7 +27,7 @@ def block(label: str = "human", value: str = "", **fields: object) -> Block:
         "metadata": None,
         **fields,
     }
-    return Block.made(BlockDraft(**said), block_id=label, at=AT, by="test")  # type: ignore[arg-type]  # As above.
+    return Block.create(BlockDraft(**said), block_id=label, at=AT, by="test")  # type: ignore[arg-type]  # As above.
 
 
 def test_appended_text_is_on_a_line_of_its_own() -> None:

@@ -62,8 +62,8 @@ def test_the_place_before_a_horizon_is_after_all_that_came_before_it_and_nothing
     ],
 )
 def test_a_change_is_wanted_when_all_that_is_asked_for_fits(wanted: EventFilter, *, has: bool) -> None:
-    assert wanted.has(change("memory_created", "memory", "x")) is has
-    assert wanted.is_everything == (wanted == EventFilter())
+    assert wanted.matches(change("memory_created", "memory", "x")) is has
+    assert wanted.is_empty == (wanted == EventFilter())
 
 
 def test_each_type_that_is_none_is_named() -> None:

@@ -11,10 +11,13 @@ import pytest
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import ContentTooLong
+from skein_memory.conflicts.model import pair_key
 from skein_memory.curation import model as curation
 from skein_memory.curation.model import Idleness
 from skein_memory.errors import MergeTooLarge
+from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY, fingerprint
 from skein_memory.memories.model import Draft, Memory
+from skein_memory.overview.model import tag_counts, truncate_time, urgency
 from skein_memory.scoring.model import Scores
 
 AT = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
@@ -35,7 +38,7 @@ def memory(number: int = 1, **said: Any) -> Memory:
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return curation.fingerprint(memory(**one).draft) == curation.fingerprint(memory(**other).draft)
+    return fingerprint(memory(**one).draft) == fingerprint(memory(**other).draft)
 
 
 def test_memories_are_the_same_by_key_else_title_else_their_beginning() -> None:
@@ -48,9 +51,9 @@ def test_memories_are_the_same_by_key_else_title_else_their_beginning() -> None:
 
 
 def test_what_has_a_key_lies_apart_from_what_has_none() -> None:
-    keyed, other = curation.fingerprint(memory(key="a").draft), curation.fingerprint(memory(title="a").draft)
+    keyed, other = fingerprint(memory(key="a").draft), fingerprint(memory(title="a").draft)
 
-    assert keyed < curation.FIRST_WITHOUT_KEY <= other
+    assert keyed < FIRST_WITHOUT_KEY <= other
 
 
 @pytest.mark.parametrize(
@@ -66,24 +69,24 @@ def test_what_has_a_key_lies_apart_from_what_has_none() -> None:
 def test_idleness_decays_once_for_each_period_three_times_at_most(
     idle_days: int, periods: int, then: Idleness | None
 ) -> None:
-    assert Idleness(since=AT, periods=0).until(AT, AT + idle_days * DAY, 30) == (periods, then)
+    assert Idleness(since=AT, periods=0).due_periods(AT, AT + idle_days * DAY, 30) == (periods, then)
 
 
 def test_decay_that_is_done_is_not_done_again() -> None:
     at = AT + 70 * DAY
-    first, then = Idleness(since=AT, periods=0).until(AT, at, 30)
+    first, then = Idleness(since=AT, periods=0).due_periods(AT, at, 30)
     assert then is not None
 
     assert first == 2
-    assert then.until(AT, at, 30) == (0, then)
-    assert then.until(AT, at + 30 * DAY, 30) == (1, None)
+    assert then.due_periods(AT, at, 30) == (0, then)
+    assert then.due_periods(AT, at + 30 * DAY, 30) == (1, None)
 
 
 def test_use_begins_idleness_anew() -> None:
     used = AT + 50 * DAY
 
-    assert Idleness(since=AT, periods=2).until(used, AT + 70 * DAY, 30) == (0, Idleness(since=used, periods=0))
-    assert Idleness(since=AT, periods=2).until(used, AT + 80 * DAY, 30) == (
+    assert Idleness(since=AT, periods=2).due_periods(used, AT + 70 * DAY, 30) == (0, Idleness(since=used, periods=0))
+    assert Idleness(since=AT, periods=2).due_periods(used, AT + 80 * DAY, 30) == (
         1,
         Idleness(since=used + 30 * DAY, periods=1),
     )
@@ -127,24 +130,24 @@ def test_a_merge_that_says_too_much_is_refused() -> None:
 def test_urgency_weighs_importance_doubt_age_and_solitude() -> None:
     scores = Scores(confidence=0.6, importance=0.8, formula="x")
 
-    assert curation.urgency(scores, stale_days=45, links=2) == pytest.approx(0.28 + 0.1 + 0.125 + 0.05)
-    assert curation.urgency(replace(scores, confidence=0, importance=1), stale_days=900, links=0) == pytest.approx(1)
+    assert urgency(scores, stale_days=45, links=2) == pytest.approx(0.28 + 0.1 + 0.125 + 0.05)
+    assert urgency(replace(scores, confidence=0, importance=1), stale_days=900, links=0) == pytest.approx(1)
 
 
 def test_a_pair_has_one_name() -> None:
     one, other = UUID(int=1), UUID(int=2)
 
-    assert curation.pair_key(one, other) == curation.pair_key(other, one) == f"{one}|{other}"
+    assert pair_key(one, other) == pair_key(other, one) == f"{one}|{other}"
 
 
 def test_spans_begin_on_the_hour_at_midnight_and_on_monday() -> None:
-    assert curation.truncate_time(AT, "hour") == datetime(2026, 3, 5, 14, tzinfo=UTC)
-    assert curation.truncate_time(AT, "day") == datetime(2026, 3, 5, tzinfo=UTC)
-    assert curation.truncate_time(AT, "week") == datetime(2026, 3, 2, tzinfo=UTC)
+    assert truncate_time(AT, "hour") == datetime(2026, 3, 5, 14, tzinfo=UTC)
+    assert truncate_time(AT, "day") == datetime(2026, 3, 5, tzinfo=UTC)
+    assert truncate_time(AT, "week") == datetime(2026, 3, 2, tzinfo=UTC)
 
 
 def test_tags_are_counted_alone_and_in_pairs() -> None:
-    tags, pairs = curation.tag_counts([["b", "a"], ["a", "b", "c"], ["a"]], top=2)
+    tags, pairs = tag_counts([["b", "a"], ["a", "b", "c"], ["a"]], top=2)
 
     assert tags == [("a", 3), ("b", 2)]
     assert pairs == [("a", "b", 2), ("a", "c", 1)]

@@ -20,7 +20,7 @@ from skein_kit.errors import (
 )
 from skein_memory.errors import LinkToItself, MemoryNotFound
 from skein_memory.links.model import LinkDraft
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import Draft, Memory, create_memories, documents_of, drafts_of
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 123456, tzinfo=UTC)
@@ -220,7 +220,7 @@ def test_the_callers_agent_stands_in_for_one_that_is_not_named() -> None:
 def test_the_index_knows_only_what_may_be_recalled() -> None:
     memory = memory_of()
     hidden = [
-        memory.deleted(at=NOW, by="x"),
+        memory.delete(at=NOW, by="x"),
         memory_of(archive_time=stamp(NOW)),
         memory_of(expire_time=stamp(NOW)),
     ]
@@ -245,16 +245,16 @@ def test_a_document_carries_the_text_and_every_filter() -> None:
 
 def test_a_deleted_fact_holds_no_key_until_it_is_restored() -> None:
     fact = memory_of(type="fact", key="wifi")
-    deleted = fact.deleted(at=NOW, by="x")
+    deleted = fact.delete(at=NOW, by="x")
 
     assert (fact.fact_key, deleted.fact_key) == (("", "wifi"), None)
-    assert deleted.restored(at=NOW, by="x").fact_key == ("", "wifi")
+    assert deleted.undelete(at=NOW, by="x").fact_key == ("", "wifi")
 
 
 def test_every_change_is_a_revision_with_its_author() -> None:
     memory = memory_of()
 
-    deleted = memory.deleted(at=NOW + timedelta(seconds=1), by="api_key:2")
+    deleted = memory.delete(at=NOW + timedelta(seconds=1), by="api_key:2")
 
     assert (deleted.revision, deleted.created_by, deleted.updated_by) == (2, "api_key:1", "api_key:2")
     assert deleted.update_time == deleted.delete_time == NOW + timedelta(seconds=1)
@@ -262,18 +262,18 @@ def test_every_change_is_a_revision_with_its_author() -> None:
 
 def test_a_stale_revision_is_refused_with_both_numbers() -> None:
     memory = memory_of()
-    memory.must_be(0)
-    memory.must_be(1)
+    memory.check_revision(0)
+    memory.check_revision(1)
 
     with pytest.raises(RevisionStale) as caught:
-        memory.must_be(7)
+        memory.check_revision(7)
 
     assert caught.value.facts == {"given": "7", "current": "1"}
 
 
 def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:
     with pytest.raises(MemoryNotFound):
-        memory_of().deleted(at=NOW, by="x").must_be_visible(NOW)
+        memory_of().delete(at=NOW, by="x").check_visible(NOW)
 
 
 def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:
@@ -285,7 +285,7 @@ def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:
         metadata=struct_of(m=True), create_time=stamp(NOW),
     )  # fmt: skip
 
-    assert Draft.of(wire.memory(memory), at=NOW, max_content=100) == memory.draft
+    assert Draft.of(memories_convert.memory(memory), at=NOW, max_content=100) == memory.draft
 
 
 def test_a_link_is_related_and_strong_unless_said_otherwise() -> None:

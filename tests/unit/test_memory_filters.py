@@ -41,7 +41,7 @@ def test_spans_cover_all_that_may_pass_once_and_newest_first(
     ids = {new_id(time): time for time in times}
     last = None if after is None else new_id(after)
 
-    spans = list(filter_of(start, end).spans(last, NOW))
+    spans = list(filter_of(start, end).id_ranges(last, NOW))
 
     for upper, lower in pairwise(spans):
         assert upper[0] >= lower[1]
@@ -59,7 +59,7 @@ def test_spans_go_up_as_they_go_down(
     ids = {new_id(time): time for time in times}
     last = None if after is None else new_id(after)
 
-    spans = list(filter_of(start, end).spans_up(last, NOW))
+    spans = list(filter_of(start, end).id_ranges_ascending(last, NOW))
 
     for lower, upper in pairwise(spans):
         assert upper[0] >= lower[1]
@@ -72,11 +72,11 @@ def test_spans_go_up_as_they_go_down(
 
 
 def test_after_the_last_id_of_all_there_is_nothing_upwards() -> None:
-    assert list(filter_of().spans_up(UUID(int=(1 << 128) - 1), NOW)) == []
+    assert list(filter_of().id_ranges_ascending(UUID(int=(1 << 128) - 1), NOW)) == []
 
 
 def test_the_newest_months_are_asked_first() -> None:
-    first, *_ = filter_of().spans(None, NOW)
+    first, *_ = filter_of().id_ranges(None, NOW)
 
     assert id_time(first[0]) > NOW - timedelta(days=63)
     assert id_time(first[1]) >= NOW + MAX_AHEAD
@@ -85,13 +85,13 @@ def test_the_newest_months_are_asked_first() -> None:
 def test_a_time_range_is_all_that_is_asked() -> None:
     start, end = NOW - timedelta(days=2), NOW - timedelta(days=1)
 
-    spans = list(filter_of(start, end).spans(None, NOW))
+    spans = list(filter_of(start, end).id_ranges(None, NOW))
 
     assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]
 
 
 def test_a_range_that_ends_before_it_begins_asks_nothing() -> None:
-    assert list(filter_of(NOW, NOW - timedelta(days=1)).spans(None, NOW)) == []
+    assert list(filter_of(NOW, NOW - timedelta(days=1)).id_ranges(None, NOW)) == []
 
 
 def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
@@ -127,19 +127,19 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
 def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
     wanted = Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
-    assert wanted.lead == lead
+    assert wanted.access_path == lead
 
 
 def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
     asked = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
-    assert Filter.of(asked).lead == AccessPath(kind="all")
+    assert Filter.of(asked).access_path == AccessPath(kind="all")
 
 
 def test_times_in_words_narrow_the_range_that_is_asked() -> None:
     asked = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
 
-    spans = list(Filter.of(pb.ListMemoriesRequest(filter=asked)).spans(None, NOW))
+    spans = list(Filter.of(pb.ListMemoriesRequest(filter=asked)).id_ranges(None, NOW))
 
     start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
     assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]
@@ -147,4 +147,4 @@ def test_times_in_words_narrow_the_range_that_is_asked() -> None:
 
 def test_a_selection_of_nothing_is_refused() -> None:
     with pytest.raises(SelectionEmpty):
-        Filter.selecting(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")))
+        Filter.from_selection(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")))

@@ -66,7 +66,7 @@ def memories(draw: st.DrawFn) -> Memory:
 
 
 @st.composite
-def surroundings(draw: st.DrawFn) -> ScoreInputs:
+def read_subgraph(draw: st.DrawFn) -> ScoreInputs:
     incoming, outgoing = draw(COUNTS), draw(COUNTS)
     read = draw(st.none() | st.floats(0, 4000))
     return ScoreInputs(
@@ -87,7 +87,7 @@ def base(one: Memory, **values: float) -> Memory:
     return replace(one, draft=replace(one.draft, **values))  # type: ignore[arg-type]  # Scores are numbers.
 
 
-@given(memories(), surroundings(), FORMULAS)
+@given(memories(), read_subgraph(), FORMULAS)
 def test_scores_lie_between_nothing_and_one_and_have_three_decimals(
     one: Memory, around: ScoreInputs, formula: str
 ) -> None:
@@ -98,7 +98,7 @@ def test_scores_lie_between_nothing_and_one_and_have_three_decimals(
         assert value == round(value, 3)
 
 
-@given(memories(), surroundings(), FORMULAS)
+@given(memories(), read_subgraph(), FORMULAS)
 def test_the_terms_add_up_to_the_scores_and_each_has_a_name_of_its_own(
     one: Memory, around: ScoreInputs, formula: str
 ) -> None:
@@ -110,7 +110,7 @@ def test_the_terms_add_up_to_the_scores_and_each_has_a_name_of_its_own(
         assert len({term.name for term in terms}) == len(terms)
 
 
-@given(memories(), surroundings(), st.sampled_from(["supports", "example_of"]), FORMULAS)
+@given(memories(), read_subgraph(), st.sampled_from(["supports", "example_of"]), FORMULAS)
 def test_more_support_never_lowers_confidence(one: Memory, around: ScoreInputs, relation: str, formula: str) -> None:
     richer = replace(around, incoming=more(around.incoming, relation), links=around.links + 1)
 
@@ -120,7 +120,7 @@ def test_more_support_never_lowers_confidence(one: Memory, around: ScoreInputs, 
     assert after.importance >= before.importance
 
 
-@given(memories(), surroundings(), st.sampled_from(["incoming", "outgoing"]), FORMULAS)
+@given(memories(), read_subgraph(), st.sampled_from(["incoming", "outgoing"]), FORMULAS)
 def test_more_contradiction_never_raises_a_score(one: Memory, around: ScoreInputs, side: str, formula: str) -> None:
     worse = (
         replace(around, incoming=more(around.incoming, "contradicts"))
@@ -134,7 +134,7 @@ def test_more_contradiction_never_raises_a_score(one: Memory, around: ScoreInput
     assert after.importance <= before.importance
 
 
-@given(memories(), surroundings(), UNIT, FORMULAS)
+@given(memories(), read_subgraph(), UNIT, FORMULAS)
 def test_a_higher_base_never_lowers_a_score(one: Memory, around: ScoreInputs, other: float, formula: str) -> None:
     draft = one.draft
     higher = base(one, confidence=max(other, draft.confidence), importance=max(other, draft.importance))
@@ -145,7 +145,7 @@ def test_a_higher_base_never_lowers_a_score(one: Memory, around: ScoreInputs, ot
     assert after.importance >= before.importance
 
 
-@given(memories(), surroundings(), UNIT, UNIT)
+@given(memories(), read_subgraph(), UNIT, UNIT)
 def test_more_trust_never_lowers_a_score(one: Memory, around: ScoreInputs, first: float, second: float) -> None:
     low, high = sorted((first, second))
 
@@ -155,7 +155,7 @@ def test_more_trust_never_lowers_a_score(one: Memory, around: ScoreInputs, first
     assert after.importance >= before.importance
 
 
-@given(memories(), surroundings(), st.integers(1, 1000), FORMULAS)
+@given(memories(), read_subgraph(), st.integers(1, 1000), FORMULAS)
 def test_more_use_never_lowers_a_score(one: Memory, around: ScoreInputs, count: int, formula: str) -> None:
     used = replace(around, access_count=around.access_count + count)
 
@@ -165,7 +165,7 @@ def test_more_use_never_lowers_a_score(one: Memory, around: ScoreInputs, count: 
     assert after.importance >= before.importance
 
 
-@given(memories(), surroundings(), st.floats(0, 4000), FORMULAS)
+@given(memories(), read_subgraph(), st.floats(0, 4000), FORMULAS)
 def test_time_alone_never_raises_a_score(one: Memory, around: ScoreInputs, days: float, formula: str) -> None:
     before, after = (scores_of(one, around, formula=formula, at=at) for at in (AT, AT + timedelta(days=days)))
 

@@ -30,6 +30,7 @@ from skein_memory.errors import (
 from skein_memory.memories import level as levels
 from skein_memory.memories import memory_type
 from skein_memory.memories.model import Draft, Memory, create_memories
+from skein_memory.memories.task_rows import Task
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
 from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey
@@ -53,8 +54,8 @@ def memory_of(**fields: object) -> Memory:
     return memory
 
 
-def task_of(importance: float, update_time: datetime, due_time: datetime | None) -> tasks.Task:
-    return tasks.Task(
+def task_of(importance: float, update_time: datetime, due_time: datetime | None) -> Task:
+    return Task(
         memory_id=uuid4(),
         kind="task",
         status="open",
@@ -71,7 +72,7 @@ def test_any_data_is_taken_or_refused_by_field_and_never_quoted(type_name: str, 
 
     violations: tuple[tuple[str, str], ...] | None = None
     try:
-        memory_type.validate_data(type_name, data, said={})
+        memory_type.validate_data(type_name, data, draft_fields={})
     except MemoryDataInvalid as refusal:
         violations = refusal.violations
 
@@ -137,7 +138,7 @@ def test_levels_are_moved_through_one_by_one_and_end() -> None:
     last, event = levels.demote_or_hide(memory, at=NOW, by="x")
 
     assert seen == [(level, "memory_demoted") for level in levels.LEVELS[1:]]
-    assert (last.draft.archive_time, last.place, event) == (NOW, None, "memory_archived")
+    assert (last.draft.archive_time, last.occupied_level, event) == (NOW, None, "memory_archived")
     with pytest.raises(LevelOutOfRange):
         levels.demoted(memory, at=NOW, by="x")
     with pytest.raises(LevelOutOfRange):
@@ -187,17 +188,17 @@ def test_a_sealed_secret_opens_for_its_memory_alone_and_undamaged(
     secret: str, tenant_id: UUID, memory_id: UUID, place: int
 ) -> None:
     key = TenantKey.new(NOW)
-    sealed = key.seal(secret, tenant_id=tenant_id, memory_id=memory_id)
+    sealed = key.encrypt(secret, tenant_id=tenant_id, memory_id=memory_id)
     damaged = bytearray(sealed.ciphertext)
     damaged[place % len(damaged)] ^= 1
 
-    assert key.open(sealed, tenant_id=tenant_id, memory_id=memory_id) == secret
-    assert key.seal(secret, tenant_id=tenant_id, memory_id=memory_id) != sealed
+    assert key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id) == secret
+    assert key.encrypt(secret, tenant_id=tenant_id, memory_id=memory_id) != sealed
     for other in ({"tenant_id": uuid4(), "memory_id": memory_id}, {"tenant_id": tenant_id, "memory_id": uuid4()}):
         with pytest.raises(SecretUndecryptable):
-            key.open(sealed, **other)
+            key.decrypt(sealed, **other)
     with pytest.raises(SecretUndecryptable):
-        key.open(Ciphertext(nonce=sealed.nonce, ciphertext=bytes(damaged)), tenant_id=tenant_id, memory_id=memory_id)
+        key.decrypt(Ciphertext(nonce=sealed.nonce, ciphertext=bytes(damaged)), tenant_id=tenant_id, memory_id=memory_id)
 
 
 def test_the_embedded_cluster_makes_its_master_key_once_for_its_owner_alone(tmp_path: Path) -> None:
@@ -211,12 +212,12 @@ def test_the_embedded_cluster_makes_its_master_key_once_for_its_owner_alone(tmp_
 def test_a_start_without_a_key_that_is_in_use_says_which() -> None:
     used = {MasterKeys.of(OLD).current}
 
-    MasterKeys.of(OLD).must_open(used)
-    MasterKeys.of(NEW, OLD).must_open(used)
-    MasterKeys.of("").must_open(set())
+    MasterKeys.of(OLD).check_has(used)
+    MasterKeys.of(NEW, OLD).check_has(used)
+    MasterKeys.of("").check_has(set())
     for keys in (MasterKeys.of(""), MasterKeys.of(NEW)):
         with pytest.raises(SettingInvalid, match=next(iter(used))):
-            keys.must_open(used)
+            keys.check_has(used)
 
 
 def test_a_request_is_recognised_without_the_secrets_inside_of_it() -> None:
@@ -244,9 +245,9 @@ def test_nobody_sees_sideways(
     seen = matches(visible_to(agent_id, subject_id, session_id), row)
 
     own = {"global": "own", "agent": agent_id, "user": subject_id, "session": session_id}[scope]
-    said = {"global": "own", "agent": agent, "user": subject, "session": session}[scope]
+    draft_fields = {"global": "own", "agent": agent, "user": subject, "session": session}[scope]
     if seen:
-        assert own == said != ""
+        assert own == draft_fields != ""
     if scope in {"user", "session"} and agent and agent_id and agent != agent_id:
         assert not seen
     if scope == "session" and subject and subject_id and subject != subject_id:

@@ -14,7 +14,7 @@ from skein_kit.ids import new_id
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.memories.model import Memory
 from skein_memory.transfer import memoryvault
-from skein_memory.transfer import model as portable
+from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_items import ImportItem, ImportMode, merge_imported, parse_import, reusable_id
 from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
@@ -24,14 +24,14 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 def memory(content: str = "x", **fields: Any) -> Memory:
     message = memory_pb2.Memory(content=content, **fields)
-    (arriving,) = arrivals(ImportLine(place=1, kind="memory", message=message))
-    assert isinstance(arriving.said, Memory)
-    return arriving.said
+    (arriving,) = arrivals(ImportLine(line_number=1, kind="memory", message=message))
+    assert isinstance(arriving.draft, Memory)
+    return arriving.draft
 
 
 def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
     found = parse_import(given, at=AT, by="test", max_content=100)
-    assert found.troubles == []
+    assert found.errors == []
     return [item for items in found.items.values() for item in items]
 
 
@@ -39,10 +39,10 @@ def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
 def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: list[str]) -> None:
     message = memory_pb2.Memory(content=content, tags=tags, importance=0.25)
 
-    text = portable.format_line(TransferItem(kind="memory", item_id="m", message=message))
+    text = transfer_model.format_line(TransferItem(kind="memory", item_id="m", message=message))
 
     assert len(text.splitlines()) == 1
-    assert list(portable.parse_lines(text)) == [ImportLine(place=1, kind="memory", message=message)]
+    assert list(transfer_model.parse_lines(text)) == [ImportLine(line_number=1, kind="memory", message=message)]
 
 
 def test_what_the_service_records_makes_no_difference() -> None:
@@ -50,8 +50,8 @@ def test_what_the_service_records_makes_no_difference() -> None:
     other = memory_pb2.Memory(content="x", revision=7, importance=0.75, updated_by="somebody")
     block = snapshots_pb2.PortableBlock(block=blocks_pb2.Block(value="v"), agent_ids=["a"])
 
-    assert portable.changed_fields(one, other) == ["importance"]
-    assert portable.changed_fields(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
+    assert transfer_model.changed_fields(one, other) == ["importance"]
+    assert transfer_model.changed_fields(block, snapshots_pb2.PortableBlock(agent_ids=["b"])) == ["value", "agent_ids"]
 
 
 def test_only_an_id_that_was_made_from_the_creation_time_is_kept() -> None:
@@ -92,7 +92,7 @@ def test_modes_decide_what_becomes_of_a_memory(
 
 
 def test_a_deleted_memory_comes_back_only_where_the_import_wins() -> None:
-    gone = memory().deleted(at=AT, by="test")
+    gone = memory().delete(at=AT, by="test")
 
     assert merge_imported(gone, memory(), ImportMode.MERGE, None, at=AT, by="x") is gone
     assert merge_imported(gone, memory(), ImportMode.OVERWRITE, None, at=AT, by="x").is_active

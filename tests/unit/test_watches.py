@@ -81,9 +81,9 @@ def test_pauses_grow(chance: float) -> None:
 
 
 def test_a_watch_waits_for_the_types_that_it_names_or_for_all() -> None:
-    assert draft().waits_for("memory_created")
-    assert draft(event_types=["memory_created"]).waits_for("memory_created")
-    assert not draft(event_types=["memory_created"]).waits_for("memory_deleted")
+    assert draft().matches_type("memory_created")
+    assert draft(event_types=["memory_created"]).matches_type("memory_created")
+    assert not draft(event_types=["memory_created"]).matches_type("memory_deleted")
 
 
 @pytest.mark.parametrize("values", [{"display_name": ""}, {"event_types": []}, {"webhook_url": ""}])

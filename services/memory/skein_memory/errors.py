@@ -1,4 +1,4 @@
-"""What the memory service refuses, beyond the refusals that every service knows."""
+"""Errors of the memory service, in addition to those of the kit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that hold many items: read in portions, so that neither they nor what is read for them outgrows its room."""
+"""Pages that are read in batches, so that neither the page nor one read exceeds its limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = TypeVar("Item", bound=Message)
 
 
 class PageBuilder(Generic[Item]):
-    """The first items that fit one answer; the very first always does."""
+    """The first items that fit one response; the very first always fits."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -23,17 +23,17 @@ class PageBuilder(Generic[Item]):
         self.is_full = False
         self._bytes = 0
 
-    def portion(self, wanted: int) -> int:
-        """Return how many of the items still wanted to read next.
+    def next_batch_size(self, count: int) -> int:
+        """Return how many of the remaining items to read next.
 
-        A default page is one portion; from then on as many as will fit if they are as long as those before.
+        A default page is one batch; from then on as many as will fit if they are as long as those before.
         """
         if not self.items:
-            return min(wanted, DEFAULT_PAGE_SIZE)
-        room, length = PAGE_BYTES - self._bytes, self._bytes // len(self.items)
-        return min(wanted, max(1, room // max(1, length)))
+            return min(count, DEFAULT_PAGE_SIZE)
+        free_bytes, length = PAGE_BYTES - self._bytes, self._bytes // len(self.items)
+        return min(count, max(1, free_bytes // max(1, length)))
 
-    def take(self, items: Iterable[Item]) -> int:
+    def add(self, items: Iterable[Item]) -> int:
         """Add items up to the first that does not fit; return how many went in."""
         before = len(self.items)
         for item in items:

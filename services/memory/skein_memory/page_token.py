@@ -1,4 +1,4 @@
-"""Where a list that pages by id goes on."""
+"""The cursor of lists that are paged by id."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def read_id_cursor(request: Message, tenant_id: UUID) -> UUID | None:
     """Return the last id of the page before; None for the first page."""
-    place = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
-    if place is None:
+    token = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
+    if token is None:
         return None
-    id_ = parse_id(place[0]) if len(place) == 1 else None
+    id_ = parse_id(token[0]) if len(token) == 1 else None
     if id_ is None:
         raise PageTokenInvalid
     return id_

@@ -20,26 +20,43 @@ from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_kit.search_text.vector_columns import prepare_connection
+from skein_memory.access_log.rpc import AccessLogHandlers
 from skein_memory.access_log.store import AccessLogStore
+from skein_memory.aliases.rpc import AliasHandlers
 from skein_memory.aliases.store import AliasStore
+from skein_memory.blocks.rpc import BlockHandlers
 from skein_memory.blocks.store import BlockStore
+from skein_memory.cold_storage.files import ArchiveReader
+from skein_memory.cold_storage.rpc import ArchiveHandlers
 from skein_memory.cold_storage.store import ArchiveStore
+from skein_memory.conflicts.rpc import ConflictHandlers
 from skein_memory.conflicts.store import ConflictStore
+from skein_memory.curation.rpc import CurationHandlers
 from skein_memory.curation.store import CurationStore
 from skein_memory.erasure.access_log_erasure import AccessLogErasure
 from skein_memory.erasure.archive_purge import ArchivePurgeStore
 from skein_memory.erasure.completion import ErasureCompleter
+from skein_memory.erasure.rpc import PurgeHandlers
 from skein_memory.erasure.store import PurgeStore
+from skein_memory.events.rpc import EventHandlers
 from skein_memory.events.store import EventStore
 from skein_memory.events.stream import EventStream
+from skein_memory.graph.rpc import GraphHandlers
 from skein_memory.graph.store import GraphStore
+from skein_memory.links.rpc import LinkHandlers
 from skein_memory.links.store import LinkStore
+from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
+from skein_memory.maintenance.expiry import Expiry
+from skein_memory.maintenance.partitions import Partitions
+from skein_memory.maintenance.rpc import MaintenanceHandlers
+from skein_memory.maintenance.store import TenantPurgeStore
 from skein_memory.memories.level_store import LevelStore
 from skein_memory.memories.reindex import ReindexStore
+from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
+from skein_memory.overview.rpc import OverviewHandlers
 from skein_memory.overview.store import OverviewStore
-from skein_memory.parts import Parts
 from skein_memory.queries import QUERIES
 from skein_memory.servicers import (
     BlockService,
@@ -51,15 +68,20 @@ from skein_memory.servicers import (
     SnapshotService,
 )
 from skein_memory.settings import MemorySettings, SecretSettings
+from skein_memory.snapshots.rpc import SnapshotHandlers
 from skein_memory.snapshots.store import SnapshotStore
+from skein_memory.source_trust.rpc import SourceTrustHandlers
 from skein_memory.source_trust.store import SourceTrustStore
-from skein_memory.store_base import Tables
+from skein_memory.tasks.rpc import TaskHandlers
 from skein_memory.tasks.store import TaskStore
+from skein_memory.transfer.rpc import TransferHandlers
 from skein_memory.transfer.store import TransferStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.key_check import MasterKeyCheck
-from skein_memory.vault.store import SecretStore, Vault
+from skein_memory.vault.rpc import VaultHandlers
+from skein_memory.vault.store import TenantKeyStore, Vault
 from skein_memory.webhooks.delivery_store import DeliveryStore
+from skein_memory.webhooks.rpc import WebhookHandlers
 from skein_memory.webhooks.sender import WebhookSender
 from skein_memory.webhooks.store import WebhookStore
 
@@ -71,87 +93,177 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
-    """Answer for memories, links and their upkeep."""
+    """Serve memories, their links and all features around them."""
     settings = MemorySettings.read(host.environment)
+    secrets = SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = EmbeddingClient(index, service="memory", at_once=settings.immediate_embeddings)
-    sealing = SecretSettings.read(host.environment)
-    vault = Vault(MasterKeys.of(sealing.master_key, sealing.master_key_previous))
+    master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
+    outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
+    cold = ColdFiles(settings.archives(host.environment))
+    max_content = settings.max_content_characters
+    idempotency, quotas, vault = IdempotencyStore("memory"), QuotaCounter("memory"), Vault(master_keys)
     async with (
         host.database("memory", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
-        keys = MasterKeyCheck(database, vault.master_keys)
+        key_check = MasterKeyCheck(database, master_keys)
         if not host.repairing:
-            servicers.ready_checks.append(keys.ready)
-            await keys.at_start()
+            servicers.ready_checks.append(key_check.ready)
+            await key_check.at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
-        tables = Tables(
-            database,
-            requests=IdempotencyStore("memory"),
-            quotas=QuotaCounter("memory"),
-            policies=shared_policy_cache(database),
-            vault=vault,
+        policies = shared_policy_cache(database)
+
+        memories = MemoryStore(
+            database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months
         )
-        changes = EventStore(tables)
-        watching = EventStream(
-            changes,
+        lists = MemoryListStore(database, policies=policies)
+        links = LinkStore(database, idempotency=idempotency, quotas=quotas)
+        blocks = BlockStore(database, idempotency=idempotency, quotas=quotas)
+        curation = CurationStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
+        purges = PurgeStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
+        archive_reader = ArchiveReader(database, cold=cold)
+        archives = ArchiveStore(
+            database,
+            idempotency=idempotency,
+            quotas=quotas,
+            policies=policies,
+            months=months,
+            reader=archive_reader,
+            cold=cold,
+        )
+        access_log_erasure = AccessLogErasure(
+            database, longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
+        )
+        erasure_completer = ErasureCompleter(access_log_erasure)
+        snapshots = SnapshotStore(
+            database,
+            idempotency=idempotency,
+            quotas=quotas,
+            policies=policies,
+            months=months,
+            max_content=max_content,
+        )
+        transfers = TransferStore(
+            database,
+            idempotency=idempotency,
+            quotas=quotas,
+            policies=policies,
+            months=months,
+            max_content=max_content,
+        )
+        tenant_keys = TenantKeyStore(database, idempotency=idempotency, vault=vault)
+        webhooks = WebhookStore(database, idempotency=idempotency, quotas=quotas, master_keys=master_keys)
+        deliveries = DeliveryStore(database, idempotency=idempotency, policies=policies, webhooks=webhooks)
+        sender = WebhookSender(deliveries, webhooks.signing_key, outbound)
+        events = EventStore(database)
+        stream = EventStream(
+            events,
             heartbeat_seconds=settings.watch_heartbeat_seconds,
             longest_pause_seconds=settings.watch_pause_seconds,
-            room=settings.watch_buffer,
+            capacity=settings.watch_buffer,
         )
-        watches = WebhookStore(tables)
-        deliveries = DeliveryStore(tables, watches)
-        outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
-        delivering = WebhookSender(deliveries, watches.key_of, outbound)
-        erasures = AccessLogErasure(tables, longest_call=timedelta(seconds=host.settings.max_deadline_seconds))
-        erasure_completer = ErasureCompleter(erasures)
-        cold = ColdFiles(settings.archives(host.environment))
-        parts = Parts(
-            settings=settings,
-            embeddings=embeddings,
-            months=months,
-            memories=MemoryStore(tables, months),
-            finding=MemoryListStore(tables),
-            erasing=PurgeStore(tables),
-            links=LinkStore(tables),
-            graph=GraphStore(tables),
-            secrets=SecretStore(tables),
-            tasks=TaskStore(tables),
-            levels=LevelStore(tables),
-            curating=CurationStore(tables),
-            source_trust=SourceTrustStore(tables),
-            conflicts=ConflictStore(tables),
-            aliases=AliasStore(tables),
-            outdated=ReindexStore(tables),
-            overview=OverviewStore(tables),
-            changes=changes,
-            watching=watching,
-            blocks=BlockStore(tables),
-            snapshots=SnapshotStore(tables, months, settings.max_content_characters),
-            transfer=TransferStore(tables, months, settings.max_content_characters),
-            access_log=AccessLogStore(tables),
-            watches=watches,
-            archives=ArchiveStore(tables, months, cold),
-            expunging=ArchivePurgeStore(tables, cold),
-            deliveries=deliveries,
-            delivering=delivering,
-            erasures=erasures,
-            erasure_completer=erasure_completer,
+        accesses = AccessLogStore(database)
+
+        graph_handlers = GraphHandlers(GraphStore(database, policies=policies), memories=memories)
+        purge_handlers = PurgeHandlers(
+            purges,
+            archives=ArchivePurgeStore(database, reader=archive_reader, cold=cold),
+            lists=lists,
+            access_log=access_log_erasure,
+            completer=erasure_completer,
         )
-        servicers.add(rpc.add_MemoryServiceServicer_to_server, access_log.watching(MemoryService(parts)))
-        servicers.add(rpc.add_LinkServiceServicer_to_server, access_log.watching(LinkService(parts)))
-        servicers.add(blocks_pb2_grpc.add_BlockServiceServicer_to_server, access_log.watching(BlockService(parts)))
-        servicers.add(history_pb2_grpc.add_HistoryServiceServicer_to_server, access_log.watching(HistoryService(parts)))
+        webhook_handlers = WebhookHandlers(webhooks, deliveries=deliveries, sender=sender)
         servicers.add(
-            curation_pb2_grpc.add_CurationServiceServicer_to_server, access_log.watching(CurationService(parts))
+            rpc.add_MemoryServiceServicer_to_server,
+            access_log.watching(
+                MemoryService(
+                    memories=MemoryHandlers(
+                        memories,
+                        embeddings=embeddings,
+                        suggest_links=graph_handlers.suggestions,
+                        max_content=max_content,
+                    ),
+                    listing=ListingHandlers(lists, memories=memories),
+                    erasure=purge_handlers,
+                    vault=VaultHandlers(tenant_keys),
+                    tasks=TaskHandlers(
+                        TaskStore(database, idempotency=idempotency), memories=memories, embeddings=embeddings
+                    ),
+                    curation=CurationHandlers(
+                        curation, memories=memories, embeddings=embeddings, max_content=max_content
+                    ),
+                )
+            ),
         )
         servicers.add(
-            snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server, access_log.watching(SnapshotService(parts))
+            rpc.add_LinkServiceServicer_to_server,
+            access_log.watching(LinkService(links=LinkHandlers(links), graph=graph_handlers)),
         )
-        servicers.add(rpc.add_UpkeepServiceServicer_to_server, MemoryInternalService(parts))
-        async with watching.open(), delivering.open(), background_tasks(erasures=erasure_completer.run):
+        servicers.add(
+            blocks_pb2_grpc.add_BlockServiceServicer_to_server,
+            access_log.watching(BlockService(blocks=BlockHandlers(blocks), erasure=purge_handlers)),
+        )
+        servicers.add(
+            history_pb2_grpc.add_HistoryServiceServicer_to_server,
+            access_log.watching(
+                HistoryService(
+                    events=EventHandlers(events, stream=stream),
+                    webhooks=webhook_handlers,
+                    access_log=AccessLogHandlers(accesses),
+                    cold_storage=ArchiveHandlers(archives, embeddings=embeddings),
+                )
+            ),
+        )
+        servicers.add(
+            curation_pb2_grpc.add_CurationServiceServicer_to_server,
+            access_log.watching(
+                CurationService(
+                    source_trust=SourceTrustHandlers(SourceTrustStore(database, idempotency=idempotency)),
+                    conflicts=ConflictHandlers(
+                        ConflictStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
+                    ),
+                    aliases=AliasHandlers(AliasStore(database, idempotency=idempotency)),
+                    overview=OverviewHandlers(OverviewStore(database, policies=policies)),
+                )
+            ),
+        )
+        servicers.add(
+            snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
+            access_log.watching(
+                SnapshotService(
+                    snapshots=SnapshotHandlers(snapshots, embeddings=embeddings),
+                    transfer=TransferHandlers(transfers, embeddings=embeddings),
+                )
+            ),
+        )
+        servicers.add(
+            rpc.add_UpkeepServiceServicer_to_server,
+            MemoryInternalService(
+                maintenance=MaintenanceHandlers(
+                    Expiry(
+                        memories,
+                        purges=purges,
+                        levels=LevelStore(database, policies=policies),
+                        tenant_keys=tenant_keys,
+                        webhooks=webhooks,
+                        deliveries=deliveries,
+                        blocks=blocks,
+                        erasure_completer=erasure_completer,
+                    ),
+                    partitions=Partitions(months, access_log=accesses, access_log_months=settings.access_log_months),
+                    reindex=ReindexStore(database),
+                    curation=curation,
+                    snapshots=snapshots,
+                    archives=archives,
+                    purges=purges,
+                    tenants=TenantPurgeStore(database),
+                ),
+                webhooks=webhook_handlers,
+            ),
+        )
+        async with stream.open(), sender.open(), background_tasks(erasures=erasure_completer.run):
             yield servicers
 
 

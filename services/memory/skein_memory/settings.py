@@ -1,4 +1,4 @@
-"""What the operator may tell the memory service."""
+"""Settings of the memory service."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemorySettings(Settings):
     access_log_months: int = 24
     # Seconds after which a watch that has nothing to tell says so.
     watch_heartbeat_seconds: float = 15.0
-    # The longest pause, in seconds, between two looks at what happened in a tenant that somebody watches.
+    # The longest pause, in seconds, between two polls of the event log of a tenant with subscribers.
     watch_pause_seconds: float = 1.0
     # Changes that wait at most for a watcher that does not read them; one more, and it is sent away.
     watch_buffer: int = 1000

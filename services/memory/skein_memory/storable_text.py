@@ -1,4 +1,4 @@
-"""What a text must be so that the database can keep it."""
+"""Checks that Postgres can store a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple[str, str | None]]) -> None:
-    """Refuse NUL characters, which Postgres has no place for, in fields of plain and of JSON text."""
+    """Reject NUL characters, which Postgres has no place for, in fields of plain and of JSON text."""
     for field, text in texts:
         if text is not None and "\0" in text:
             raise TextNotStorable(violations=[(field, "holds a NUL character")])

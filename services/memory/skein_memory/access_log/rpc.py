@@ -1,4 +1,4 @@
-"""The access log: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPC for the access log."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.access_log.store import AccessLogFilter
 from skein_memory.page_token import read_id_cursor
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     import asyncpg
+
+    from skein_memory.access_log.store import AccessLogStore
 
 _PREFIX = "ACCESS_OPERATION_"
 # Clocks of several processes differ.
 _AHEAD = timedelta(minutes=5)
 
 
-class AccessLogRpcs(Rpcs):
+class AccessLogHandlers:
     """Reading who read, wrote and searched."""
+
+    def __init__(self, store: AccessLogStore) -> None:
+        """Use the store."""
+        self._store = store
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        rows = await self._parts.access_log.list_accesses(tenant_id, _question(request, tenant_id), count=size + 1)
+        rows = await self._store.list_accesses(tenant_id, _access_filter(request, tenant_id), count=size + 1)
         page = fit_items(_entry(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListAccessLogResponse(
@@ -37,7 +42,7 @@ class AccessLogRpcs(Rpcs):
         )
 
 
-def _question(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:
+def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:
     start, end = read_time(request, "start_time"), read_time(request, "end_time")
     after = read_id_cursor(request, tenant_id)
     operation = pb.AccessOperation.Name(request.operation).removeprefix(_PREFIX).lower()

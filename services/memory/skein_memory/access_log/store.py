@@ -1,4 +1,4 @@
-"""The access log in the database, to be read; it is written by the kit."""
+"""Reads of the access log, which the kit writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,10 +13,12 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_kit.database.transactions import Database
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessLogFilter:
-    """Which accesses are asked for; None does not restrict."""
+    """Which accesses are requested; None does not restrict."""
 
     from_id: UUID
     before_id: UUID
@@ -30,13 +31,19 @@ class AccessLogFilter:
     failed_only: bool
 
 
-class AccessLogStore(Store):
+class AccessLogStore:
     """Reads the access log."""
 
-    async def list_accesses(self, tenant_id: UUID, question: AccessLogFilter, *, count: int) -> list[asyncpg.Record]:
+    def __init__(self, database: Database) -> None:
+        """Use the database of the service."""
+        self._database = database
+
+    async def list_accesses(
+        self, tenant_id: UUID, access_filter: AccessLogFilter, *, count: int
+    ) -> list[asyncpg.Record]:
         """Read up to `count` accesses, newest first."""
         async with self._database.tenant(tenant_id) as tx:
-            return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(question))
+            return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(access_filter))
 
     async def drop_before(self, before: datetime) -> int:
         """Remove the months of all tenants' logs that end before a time; return how many."""

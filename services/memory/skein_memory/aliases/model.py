@@ -1,4 +1,4 @@
-"""Memories that are other names for what another memory stands for. No I/O, no clock."""
+"""Aliases: memories that are other names for a canonical memory. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIDENCE = 0.9
 # Aliases of an alias that follow it in one call.
-MOST_MOVED = 500
+MAX_MOVED = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alias:
-    """One memory as another name for what a second one stands for; that one is no alias itself."""
+    """An alias of a canonical memory; the canonical memory is no alias itself."""
 
     alias_memory_id: UUID
     canonical_memory_id: UUID
@@ -33,7 +33,7 @@ class Alias:
     created_by: str
     updated_by: str
 
-    def moved(self, canonical_id: UUID, *, at: datetime, by: str) -> Alias:
+    def repoint(self, canonical_id: UUID, *, at: datetime, by: str) -> Alias:
         """Return its next revision, for another memory."""
         return replace(
             self, canonical_memory_id=canonical_id, revision=self.revision + 1, update_time=at, updated_by=by
@@ -42,7 +42,7 @@ class Alias:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AliasDraft:
-    """What a caller says of two memories, named by id or external id."""
+    """A caller's request to make one memory an alias of another; both are named by id or external id."""
 
     alias_name: str
     canonical_name: str
@@ -65,10 +65,10 @@ class AliasDraft:
             times=times,
         )
 
-    def after(
+    def to_alias(
         self, before: Alias | None, last: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str
     ) -> Alias:
-        """Return the alias from now on; `last` is the number of the last earlier state that is kept."""
+        """Return the new alias; `last` is the number of its last stored revision."""
         return Alias(
             alias_memory_id=alias_id,
             canonical_memory_id=canonical_id,

@@ -1,4 +1,4 @@
-"""Aliases in the database: each names what it stands for directly, and one transaction at a time changes a tenant's."""
+"""Aliases in the database, each of a canonical memory. One transaction at a time changes a tenant's aliases."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from uuid import UUID
 from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_memory.aliases.model import MOST_MOVED, Alias
-from skein_memory.curation import model as curation
+from skein_memory.aliases.model import MAX_MOVED, Alias
 from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, AliasToItself, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import archive
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_memory.aliases.model import AliasDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -37,13 +36,18 @@ _FIRST = UUID(int=0)
 _GONE = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
 
 
-class AliasStore(Store):
+class AliasStore:
     """Reads and writes aliases."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
+        """Use the database and stored responses of the service."""
+        self._database = database
+        self._idempotency = idempotency
 
     async def resolve_entity(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: AliasDraft,
         respond: Callable[[Alias, int], Response],
         *,
@@ -55,7 +59,7 @@ class AliasStore(Store):
         `respond` learns how many followed. Raises MemoryNotFound, AliasCycle and AliasesTooMany.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             # Taken before any memory is locked, by everybody who changes aliases.
@@ -70,10 +74,12 @@ class AliasStore(Store):
             followers = await _followers(tx, tenant_id, alias_id)
             before = known.get(alias_id)
             last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
-            after = draft.after(before, last, alias_id, root, at=at, by=by)
-            changes = [(before, after), *((one, one.moved(root, at=at, by=by)) for one in followers)]
+            after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
+            changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
             await writer.insert_revisions(
-                tx, tenant_id, [revision_of(was, at) for was, _ in changes if was is not None]
+                tx,
+                tenant_id,
+                [revision_of(before_change, at) for before_change, _ in changes if before_change is not None],
             )
             with translate_constraint_errors(_GONE):
                 for _, alias in changes:
@@ -83,11 +89,11 @@ class AliasStore(Store):
             if draft.archive:
                 await _archive(tx, tenant_id, alias_id, at=at, by=by)
             response = respond(after, len(followers))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-        """Return what a memory stands for, and the alias that says so, if it is one. Raises MemoryNotFound."""
+        """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await _canonical(tx, tenant_id, name, at=at)
 
@@ -114,11 +120,11 @@ class AliasStore(Store):
         return found[:count]
 
     async def remove_alias(
-        self, tenant_id: UUID, once: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, idempotency_key: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
     ) -> None:
-        """Let a memory stand for itself again, once for each request. Raises AliasNotFound."""
+        """Delete the alias of a memory, once for each request. Raises AliasNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
@@ -132,9 +138,9 @@ class AliasStore(Store):
 
 
 async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
-    wanted = [draft.alias_name, draft.canonical_name]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
-    if not found.keys() >= set(wanted):
+    memory_names = [draft.alias_name, draft.canonical_name]
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+    if not found.keys() >= set(memory_names):
         raise MemoryNotFound
     return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
 
@@ -150,10 +156,10 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
         tenant_id=tenant_id,
         canonical_memory_id=memory_id,
         after=_FIRST,
-        count=MOST_MOVED + 1,
+        count=MAX_MOVED + 1,
     )
-    if len(rows) > MOST_MOVED:
-        raise AliasesTooMany(limit=MOST_MOVED)
+    if len(rows) > MAX_MOVED:
+        raise AliasesTooMany(limit=MAX_MOVED)
     return [Alias(**dict(row)) for row in rows]
 
 
@@ -178,15 +184,15 @@ async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetim
 
 
 async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
-    before = (await entries.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
-    after = curation.archive(before, at=at, by=by)
+    before = (await memory_rows.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
+    after = archive(before, at=at, by=by)
     if after is not before:
-        await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
+        await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
 
 
 def revision_of(before: Alias, until: datetime) -> Revision:
-    """Return what is kept of it when it changes or goes."""
-    said = {
+    """Return the revision that is stored when an alias changes or is deleted."""
+    columns = {
         "canonical_memory_id": str(before.canonical_memory_id),
         "confidence": before.confidence,
         "note": before.note,
@@ -195,7 +201,7 @@ def revision_of(before: Alias, until: datetime) -> Revision:
         kind=_KIND,
         item_id=str(before.alias_memory_id),
         revision=before.revision,
-        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        state=json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
         from_time=before.update_time,
         until_time=until,
         changed_by=before.updated_by,

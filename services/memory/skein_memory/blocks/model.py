@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 # The most characters of a value, whatever its label, unless the block says otherwise.
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
-# Blocks of one agent about one person, or about nobody.
+# Blocks of one agent about one subject, or without a subject.
 MAX_BLOCKS_PER_AGENT = 100
 _TEXTS = ("label", "value", "description", "template_name", "subject_id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockDraft:
-    """What a caller says of a block: checked, with the defaults filled in. `metadata` is JSON text."""
+    """The validated content of a block, with defaults. `metadata` is JSON text."""
 
     label: str
     value: str
@@ -35,7 +35,7 @@ class BlockDraft:
     read_only: bool
     is_template: bool
     template_name: str | None
-    # Empty: about nobody in particular.
+    # Empty: no subject.
     subject_id: str
     metadata: str | None
 
@@ -52,13 +52,13 @@ class BlockDraft:
             template_name=block.template_name or None,
             subject_id=block.subject_id,
             metadata=json_text(block, "metadata"),
-        ).checked()
+        ).validate()
 
-    def saying(self, value: str) -> Self:
+    def with_value(self, value: str) -> Self:
         """Return it with another value."""
-        return replace(self, value=value).checked()
+        return replace(self, value=value).validate()
 
-    def checked(self) -> Self:
+    def validate(self) -> Self:
         """Return it if it obeys the rules."""
         check_storable([(name, getattr(self, name)) for name in _TEXTS], [("metadata", self.metadata)])
         if not self.label or self.label != self.label.strip() or not self.label.isprintable():
@@ -72,7 +72,7 @@ class BlockDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """A block: what was said of it, and what the service recorded."""
+    """A block: its content, and what the service recorded."""
 
     block_id: str
     draft: BlockDraft
@@ -86,7 +86,7 @@ class Block:
     updated_by: str
 
     @classmethod
-    def made(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
+    def create(cls, draft: BlockDraft, *, block_id: str, at: datetime, by: str) -> Self:
         """Return a new block, with an id of its own unless the caller chose one."""
         check_storable([("block_id", block_id)], [])
         return cls(
@@ -103,16 +103,16 @@ class Block:
 
     @property
     def is_active(self) -> bool:
-        """Say whether it is not deleted."""
+        """Return whether it is not deleted."""
         return self.delete_time is None
 
     @property
     def is_nearly_full(self) -> bool:
-        """Say whether it has little room left."""
+        """Return whether its value is near its limit."""
         return len(self.draft.value) >= NEARLY_FULL * self.draft.max_characters
 
-    def revised(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
-        """Return its next revision, which says `draft`. Raises BlockReadOnly.
+    def revise(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
+        """Return its next revision, with the content `draft`. Raises BlockReadOnly.
 
         What a read-only block says changes only together with its being read-only.
         """
@@ -120,37 +120,37 @@ class Block:
             raise BlockReadOnly
         return self._next(at, by, draft=draft)
 
-    def written(self, value: str, *, at: datetime, by: str) -> Block:
+    def write(self, value: str, *, at: datetime, by: str) -> Block:
         """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
-        self.must_be_writable()
-        return self.revised(self.draft.saying(value), at=at, by=by)
+        self.check_writable()
+        return self.revise(self.draft.with_value(value), at=at, by=by)
 
-    def deleted(self, *, at: datetime, by: str) -> Block:
+    def delete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, deleted."""
         return self._next(at, by, delete_time=at)
 
-    def restored(self, *, at: datetime, by: str) -> Block:
+    def undelete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, no longer deleted."""
         return self._next(at, by, delete_time=None)
 
     def _next(self, at: datetime, by: str, **changes: Any) -> Block:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
-    def must_be(self, revision: int) -> None:
-        """Refuse a deleted block, and a revision that is not the current one; 0 stands for whatever is current."""
+    def check_revision(self, revision: int) -> None:
+        """Reject a deleted block, and a revision that is not the current one; 0 matches any revision."""
         if not self.is_active:
             raise BlockNotFound
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def must_be_writable(self) -> None:
-        """Refuse to write into a read-only block."""
+    def check_writable(self) -> None:
+        """Reject to write into a read-only block."""
         if self.draft.read_only:
             raise BlockReadOnly
 
     @property
     def state(self) -> str:
-        """Return what it says as JSON text, for its history."""
+        """Return its content as JSON text, for its revisions."""
         said = asdict(self.draft)
         said["metadata"] = None if self.draft.metadata is None else exact.loads(self.draft.metadata)
         record: dict[str, object] = {"create_time": self.create_time, "update_time": self.update_time}
@@ -161,7 +161,7 @@ class Block:
 
 
 def revision_of(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
-    """Read what a block was from its history; an older version kept no update_time beside the record_time."""
+    """Read an earlier revision of a block; older versions of Skein stored no update_time beside the record_time."""
     said = exact.loads(state)
     if said["metadata"] is not None:
         said["metadata"] = exact.dumps(said["metadata"])

@@ -1,4 +1,4 @@
-"""Blocks removed for good, one or those of a person with the memories: what they say, said before, and every copy."""
+"""Purges of blocks, by id or by subject: rows, revisions and every copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def list_blocks_of_subject(
     tx: Transaction, tenant_id: UUID, subject_id: str, *, after: str, count: int
 ) -> tuple[list[str], str | None]:
-    """Return blocks that are about a person or were, in the order of their ids, and where to go on."""
+    """Return blocks that are about a person or were, in the order of their ids, and the next cursor."""
     rows = await tx.rows(
         QUERIES["find_blocks_of_subject"],
         tenant_id=tenant_id,
@@ -58,18 +58,18 @@ async def purge_blocks(
 
     Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
     """
-    # Whoever copies blocks into a snapshot holds them: afterwards each copy that is being made is there to be removed.
-    held = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
-    about = [row for row in held if subject_id is None or row["subject_id"] == subject_id]
+    # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
+    locked = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
+    about = [row for row in locked if subject_id is None or row["subject_id"] == subject_id]
     own: list[str] = [row["block_id"] for row in about]
-    named = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
+    keys = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
     removed = {
         "memory.revisions": await tx.execute(
-            QUERIES["erase_block_revisions"], own_ids=own, subject_id=subject_id or "", **named
+            QUERIES["purge_memory_block_revisions"], own_ids=own, subject_id=subject_id or "", **keys
         ),
-        "memory.snapshot_items": await tx.execute(QUERIES["erase_block_copies"], **named),
+        "memory.snapshot_items": await tx.execute(QUERIES["purge_memory_block_copies"], **keys),
         "memory.requests": await tx.execute(
-            QUERIES["empty_block_answers"],
+            QUERIES["clear_block_responses"],
             tenant_id=tenant_id,
             since_time=at - LIFETIME,
             # As an answer begins to name a block.
@@ -78,9 +78,9 @@ async def purge_blocks(
     }
     if own:
         await tombstones.write_blocks(tx, tenant_id, own, at=at)
-        gone = {"tenant_id": tenant_id, "block_ids": own}
-        removed["memory.block_agents"] = await tx.execute(QUERIES["erase_block_agents"], **gone)
-        removed["memory.blocks"] = await tx.execute(QUERIES["erase_blocks"], **gone)
+        purged_keys = {"tenant_id": tenant_id, "block_ids": own}
+        removed["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **purged_keys)
+        removed["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **purged_keys)
         await writer.insert_events(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
     return BlockPurge(
         block_ids=own,

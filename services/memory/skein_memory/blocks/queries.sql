@@ -50,7 +50,7 @@ ORDER BY block_id
 LIMIT :count;
 
 -- list_agent_blocks --
--- Read blocks that an agent carries in the order of their ids: all, or those about one person and about nobody.
+-- Read blocks that an agent carries in the order of their ids: all, or those about one subject and without a subject.
 -- A deleted agent carries none.
 SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
        blocks.subject_id, metadata, revision, create_time, update_time,
@@ -67,8 +67,8 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
 ORDER BY block_agents.block_id
 LIMIT :count;
 
--- weigh_prompt --
--- Name the blocks that an agent carries about one person and about nobody, with the bytes of their values. A deleted
+-- measure_prompt_bytes --
+-- Name the blocks that an agent carries about one subject and without a subject, with the bytes of their values. A deleted
 -- agent carries none.
 SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
 FROM memory.block_agents
@@ -94,21 +94,21 @@ SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' block_a
 FROM (VALUES (:tenant_id::uuid, :agent_id::text)) AS place (tenant_id, agent_id);
 
 -- count_agent_blocks --
--- Count what an agent carries about one person, or about nobody, that is not deleted.
+-- Count an agent's blocks about one subject, or without a subject, that are not deleted.
 SELECT count(*)
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND block_agents.subject_id = :subject_id AND blocks.delete_time IS NULL;
 
--- free_label --
+-- release_label --
 -- Take deleted blocks with a label from an agent, so that another can have its place.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND subject_id = :subject_id AND label = :label
     AND block_id IN (SELECT blocks.block_id FROM memory.blocks
                      WHERE blocks.tenant_id = :tenant_id AND blocks.label = :label AND blocks.delete_time IS NOT NULL);
 
--- free_labels --
+-- release_labels --
 -- Take deleted blocks with a label from every agent that carries a block, so that this one can have their place.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND label = :label AND subject_id = :subject_id
@@ -129,7 +129,7 @@ SELECT block_id
 FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
 
--- find_rival --
+-- find_block_with_label --
 -- Return another block with a label that an agent has which carries this block.
 SELECT other.block_id
 FROM memory.block_agents AS own

@@ -1,4 +1,4 @@
-"""Blocks: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for blocks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
+from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block, BlockDraft
-from skein_memory.erasure.rpc import receipt_of
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
-from skein_memory.memories import convert as wire
 from skein_memory.memories.model import prefix_field_paths
 from skein_memory.page_builder import PageBuilder
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
+    from skein_memory.blocks.store import BlockStore
 
 Response = TypeVar("Response", bound=Message)
 
@@ -42,20 +41,24 @@ UPDATABLE = frozenset(
 _MAX_DIGITS = 18
 
 
-class BlockRpcs(Rpcs):
+class BlockHandlers:
     """Storing, changing, sharing and compiling blocks."""
+
+    def __init__(self, store: BlockStore) -> None:
+        """Use the store."""
+        self._store = store
 
     async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
         who, at = caller(context), now()
         with prefix_field_paths("block"):
-            block = Block.made(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
+            block = Block.create(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
             times = ImportTimes.of(request.block, who, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
-        created = await self._parts.blocks.create_block(
+        created = await self._store.create_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             lambda _template: block,
-            lambda block: pb.CreateBlockResponse(block=wire.block(block)),
+            lambda block: pb.CreateBlockResponse(block=convert.block(block)),
             agent_id=request.agent_id,
         )
         return pb.CreateBlockResponse.FromString(created) if isinstance(created, bytes) else created
@@ -68,31 +71,31 @@ class BlockRpcs(Rpcs):
         def make(template: Block | None) -> Block:
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
-            said = _of_template(template, request)
+            message = _of_template(template, request)
             with prefix_field_paths("block"):
-                return Block.made(BlockDraft.of(said), block_id=said.block_id, at=at, by=who.principal)
+                return Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=who.principal)
 
-        created = await self._parts.blocks.create_block(
+        created = await self._store.create_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             make,
-            lambda block: pb.CreateBlockFromTemplateResponse(block=wire.block(block)),
+            lambda block: pb.CreateBlockFromTemplateResponse(block=convert.block(block)),
             agent_id=request.agent_id,
             template_id=request.template_block_id,
         )
         return pb.CreateBlockFromTemplateResponse.FromString(created) if isinstance(created, bytes) else created
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
-        block = await self._parts.blocks.get_block(caller(context).tenant(), request.block_id)
+        block = await self._store.get_block(caller(context).tenant(), request.block_id)
         if block is None or not (block.is_active or request.show_deleted):
             raise BlockNotFound
-        return pb.GetBlockResponse(block=wire.block(block))
+        return pb.GetBlockResponse(block=convert.block(block))
 
     async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
         tenant_id = caller(context).tenant()
 
         async def read(after: str, count: int) -> list[Block]:
-            return await self._parts.blocks.list_blocks(
+            return await self._store.list_blocks(
                 tenant_id,
                 after=after,
                 count=count,
@@ -115,12 +118,12 @@ class BlockRpcs(Rpcs):
         updated_fields(request.update_mask, UPDATABLE)
 
         def change(block: Block) -> Block:
-            block.must_be(request.block.revision)
-            said = wire.block(block)
-            merge_masked(request.update_mask, request.block, said)
+            block.check_revision(request.block.revision)
+            message = convert.block(block)
+            merge_masked(request.update_mask, request.block, message)
             with prefix_field_paths("block"):
-                draft = BlockDraft.of(said)
-            return block.revised(draft, at=at, by=who.principal)
+                draft = BlockDraft.of(message)
+            return block.revise(draft, at=at, by=who.principal)
 
         return await self._changed(who, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)
 
@@ -128,8 +131,8 @@ class BlockRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
-            block.must_be(request.revision)
-            return block.deleted(at=at, by=who.principal)
+            block.check_revision(request.revision)
+            return block.delete(at=at, by=who.principal)
 
         return await self._changed(
             who, request, request.block_id, change, pb.DeleteBlockResponse, at=at, event="block_deleted"
@@ -139,24 +142,11 @@ class BlockRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
-            return block if block.is_active else block.restored(at=at, by=who.principal)
+            return block if block.is_active else block.undelete(at=at, by=who.principal)
 
         return await self._changed(
             who, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
         )
-
-    async def PurgeBlock(self, request: pb.PurgeBlockRequest, context: Context) -> pb.PurgeBlockResponse:
-        who, at = caller(context), now()
-        done = await self._parts.erasing.purge_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            request.block_id,
-            lambda receipt: pb.PurgeBlockResponse(receipt=receipt_of(receipt)),
-            at=at,
-            by=who.principal,
-            dry_run=request.dry_run,
-        )
-        return pb.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
 
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
         def value(before: str) -> str:
@@ -178,24 +168,24 @@ class BlockRpcs(Rpcs):
 
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
         who, response = caller(context), pb.AttachBlockResponse()
-        once = IdempotencyKey.of(who, request)
-        await self._parts.blocks.attach_block(
-            who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
+        idempotency_key = IdempotencyKey.of(who, request)
+        await self._store.attach_block(
+            who.tenant(), idempotency_key, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
 
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
         who, response = caller(context), pb.DetachBlockResponse()
-        once = IdempotencyKey.of(who, request)
-        await self._parts.blocks.detach_block(
-            who.tenant(), once, request.block_id, request.agent_id, response, at=now(), by=who.principal
+        idempotency_key = IdempotencyKey.of(who, request)
+        await self._store.detach_block(
+            who.tenant(), idempotency_key, request.block_id, request.agent_id, response, at=now(), by=who.principal
         )
         return response
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        agents = await self._parts.blocks.list_block_agents(
-            tenant_id, request.block_id, after=_place(request, tenant_id), count=size + 1
+        agents = await self._store.list_block_agents(
+            tenant_id, request.block_id, after=_cursor(request, tenant_id), count=size + 1
         )
         page = [
             pb.BlockAgent(agent_id=agent_id, attach_time=to_timestamp(since), attached_by=by)
@@ -208,11 +198,11 @@ class BlockRpcs(Rpcs):
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
         tenant_id = caller(context).tenant()
-        # The empty text is nobody, None is anybody.
+        # The empty text selects blocks without a subject, None all blocks.
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
         async def read(after: str, count: int) -> list[Block]:
-            return await self._parts.blocks.list_agent_blocks(
+            return await self._store.list_agent_blocks(
                 tenant_id, request.agent_id, subject_id, after=after, count=count
             )
 
@@ -220,7 +210,7 @@ class BlockRpcs(Rpcs):
         return pb.ListAgentBlocksResponse(blocks=blocks, next_page_token=token)
 
     async def CompileBlocks(self, request: pb.CompileBlocksRequest, context: Context) -> pb.CompileBlocksResponse:
-        blocks = await self._parts.blocks.prompt_blocks(
+        blocks = await self._store.prompt_blocks(
             caller(context).tenant(), request.agent_id, request.subject_id, list(request.labels)
         )
         blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
@@ -236,17 +226,17 @@ class BlockRpcs(Rpcs):
         self, request: pb.ListBlockRevisionsRequest, context: Context
     ) -> pb.ListBlockRevisionsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        place = _place(request, tenant_id)
-        if place and not (place.isdecimal() and len(place) <= _MAX_DIGITS):
+        cursor = _cursor(request, tenant_id)
+        if cursor and not (cursor.isdecimal() and len(cursor) <= _MAX_DIGITS):
             raise PageTokenInvalid
-        before, more = int(place) if place else None, True
-        answer = PageBuilder[pb.BlockRevision]()
-        while more and len(answer.items) < size and not answer.is_full:
-            count = answer.portion(size - len(answer.items))
-            rows = await self._parts.blocks.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
-            more = answer.take(_revision(*row) for row in rows[:count]) < len(rows)
+        before, more = int(cursor) if cursor else None, True
+        builder = PageBuilder[pb.BlockRevision]()
+        while more and len(builder.items) < size and not builder.is_full:
+            count = builder.next_batch_size(size - len(builder.items))
+            rows = await self._store.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
+            more = builder.add(_revision(*row) for row in rows[:count]) < len(rows)
             before = rows[:count][-1][0].revision if rows else None
-        page = answer.items
+        page = builder.items
         token = write_token([str(page[-1].block.revision)], tenant_id, request) if more else ""
         return pb.ListBlockRevisionsResponse(revisions=page, next_page_token=token)
 
@@ -254,17 +244,17 @@ class BlockRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(block: Block, draft: BlockDraft) -> Block:
-            block.must_be(request.revision)
-            block.must_be_writable()
-            return block.revised(draft, at=at, by=who.principal)
+            block.check_revision(request.revision)
+            block.check_writable()
+            return block.revise(draft, at=at, by=who.principal)
 
-        reverted = await self._parts.blocks.revert_block(
+        reverted = await self._store.revert_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             request.block_id,
             request.to_revision,
             change,
-            lambda block: pb.RevertBlockResponse(block=wire.block(block)),
+            lambda block: pb.RevertBlockResponse(block=convert.block(block)),
             at=at,
             by=who.principal,
         )
@@ -277,13 +267,13 @@ class BlockRpcs(Rpcs):
         value: Callable[[str], str],
         response: type[Response],
     ) -> Response:
-        """Change what a block says, and nothing else of it."""
+        """Change the value of a block, and nothing else."""
         who, at = caller(context), now()
 
         def change(block: Block) -> Block:
-            block.must_be(request.revision)
-            block.must_be_writable()
-            return block.written(value(block.draft.value), at=at, by=who.principal)
+            block.check_revision(request.revision)
+            block.check_writable()
+            return block.write(value(block.draft.value), at=at, by=who.principal)
 
         return await self._changed(who, request, request.block_id, change, response, at=at)
 
@@ -301,10 +291,10 @@ class BlockRpcs(Rpcs):
         def respond(block: Block) -> Response:
             response = kind()
             if "block" in kind.DESCRIPTOR.fields_by_name:
-                response.block.CopyFrom(wire.block(block))  # type: ignore[attr-defined]  # As just seen.
+                response.block.CopyFrom(convert.block(block))  # type: ignore[attr-defined]  # As just seen.
             return response
 
-        changed = await self._parts.blocks.change_block(
+        changed = await self._store.change_block(
             who.tenant(),
             IdempotencyKey.of(who, request),
             block_id,
@@ -322,49 +312,49 @@ async def _page(
     tenant_id: UUID,
     read: Callable[[str, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
-    """Read a page in portions that fit the answer; return it with the token of the next, empty after the last."""
-    size, after, more = resolve_page_size(request.page_size), _place(request, tenant_id), True
-    answer = PageBuilder[pb.Block]()
-    while more and len(answer.items) < size and not answer.is_full:
-        count = answer.portion(size - len(answer.items))
+    """Read a page in batches that fit the response; return it with the token of the next page, empty after the last."""
+    size, after, more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
+    builder = PageBuilder[pb.Block]()
+    while more and len(builder.items) < size and not builder.is_full:
+        count = builder.next_batch_size(size - len(builder.items))
         blocks = await read(after, count + 1)
-        more = answer.take(wire.block(block) for block in blocks[:count]) < len(blocks)
+        more = builder.add(convert.block(block) for block in blocks[:count]) < len(blocks)
         after = blocks[:count][-1].block_id if blocks else ""
-    token = write_token([answer.items[-1].block_id], tenant_id, request) if more else ""
-    return answer.items, token
+    token = write_token([builder.items[-1].block_id], tenant_id, request) if more else ""
+    return builder.items, token
 
 
-def _place(request: Message, tenant_id: UUID) -> str:
+def _cursor(request: Message, tenant_id: UUID) -> str:
     """Return the last name of the page before; empty for the first page."""
-    place = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
-    if place is None:
+    cursor = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
+    if cursor is None:
         return ""
-    if len(place) != 1 or "\0" in place[0]:
+    if len(cursor) != 1 or "\0" in cursor[0]:
         raise PageTokenInvalid
-    return place[0]
+    return cursor[0]
 
 
 def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
-    return pb.BlockRevision(block=wire.block(block), until_time=to_timestamp(until), changed_by=by)
+    return pb.BlockRevision(block=convert.block(block), until_time=to_timestamp(until), changed_by=by)
 
 
 def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
-    """Return the block that a template makes: filled in, and with what the request says of it otherwise."""
-    given, variables = request.block, dict(request.variables)
-    if given.value:
+    """Return the block of a template: its value filled in, other fields from the request where it has them."""
+    fields, variables = request.block, dict(request.variables)
+    if fields.value:
         raise FieldInvalid(violations=[("block.value", "comes from the template")])
     unknown = sorted(variables.keys() - set(block_text.variables_of(template.draft.value)))
     if unknown:
         raise FieldInvalid(violations=[(f"variables.{name}", "is no variable of the template") for name in unknown])
-    said = wire.block(template)
+    message = convert.block(template)
     for field in ("label", "limit", "description", "subject_id"):
-        if value := getattr(given, field):
-            setattr(said, field, value)
-    if given.HasField("metadata"):
-        said.metadata.CopyFrom(given.metadata)
-        said.metadata_json = given.metadata_json
-    said.block_id = given.block_id
-    said.value = block_text.fill_template(template.draft.value, variables)
-    said.read_only = given.read_only or template.draft.read_only
-    said.is_template = False
-    return said
+        if value := getattr(fields, field):
+            setattr(message, field, value)
+    if fields.HasField("metadata"):
+        message.metadata.CopyFrom(fields.metadata)
+        message.metadata_json = fields.metadata_json
+    message.block_id = fields.block_id
+    message.value = block_text.fill_template(template.draft.value, variables)
+    message.read_only = fields.read_only or template.draft.read_only
+    message.is_template = False
+    return message

@@ -1,4 +1,4 @@
-"""Blocks in the database, with the agents that carry them and what they said before."""
+"""Blocks in the database, with their agents and revisions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import AgentNotActive, MessageTooLarge
+from skein_kit.json_values import exact
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_memory.blocks.model import MAX_BLOCKS_PER_AGENT, Block, BlockDraft, revision_of
 from skein_memory.errors import (
@@ -24,8 +25,6 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
-from skein_memory.transfer.model import is_same_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
 
 Response = TypeVar("Response", bound=Message)
 
@@ -44,29 +44,35 @@ _WRITTEN_ONCE = frozenset({"create_time", "created_by"})
 # Above every revision.
 _NEWEST = (1 << 63) - 1
 # Attachments of purged agents that one call removes.
-_DETACHED_AT_ONCE = 1000
+_DETACHED_BATCH_SIZE = 1000
 
 
-class BlockStore(Store):
+class BlockStore:
     """Reads and writes blocks."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+        """Use the database, stored responses and quotas of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
 
     async def create_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         make: Callable[[Block | None], Block],
         respond: Callable[[Block], Response],
         *,
         agent_id: str,
         template_id: str = "",
     ) -> Response | bytes:
-        """Store the block that `make` makes of a template, if one is named; or return the request's first answer.
+        """Store the block that `make` returns, of a template if one is named; or return the stored response.
 
         It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
         QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             row = None
@@ -77,7 +83,7 @@ class BlockStore(Store):
             if agent_id:
                 await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
             response = respond(block)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": 1})
         return response
 
@@ -98,7 +104,7 @@ class BlockStore(Store):
     ) -> list[Block]:
         """Read up to `count` blocks of an agent, in the order of their ids.
 
-        Those about one person and about nobody; for an empty subject_id about nobody alone, for None all of them.
+        Blocks about one subject and blocks without one; an empty subject_id selects only the latter, None all.
         """
         return await self._blocks(
             QUERIES["list_agent_blocks"],
@@ -112,7 +118,7 @@ class BlockStore(Store):
     async def change_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         change: Callable[[Block], Block],
         respond: Callable[[Block], Response],
@@ -121,13 +127,13 @@ class BlockStore(Store):
         by: str,
         event: str = "block_updated",
     ) -> Response | bytes:
-        """Replace a block by what `change` makes of it, keeping what it said; or return the request's first answer.
+        """Replace a block by what `change` returns, storing the revision before; or return the stored response.
 
         `change` may refuse; when it returns the block itself, nothing is written. Raises BlockNotFound and
         BlockLabelTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -135,14 +141,14 @@ class BlockStore(Store):
             if after is not before:
                 await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
         return response
 
     async def revert_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         to_revision: int,
         change: Callable[[Block, BlockDraft], Block],
@@ -151,12 +157,12 @@ class BlockStore(Store):
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Replace a block by what `change` makes of it and of what it said at a revision; or return the first answer.
+        """Replace a block by what `change` returns for it and an earlier revision; or return the stored response.
 
         Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -166,7 +172,7 @@ class BlockStore(Store):
             after = change(before, _former(rows[0]).draft)
             await replace(tx, tenant_id, before, after, at=at, by=by, event="block_updated")
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def list_revisions(
@@ -185,7 +191,7 @@ class BlockStore(Store):
     async def attach_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         agent_id: str,
         response: Message,
@@ -193,21 +199,21 @@ class BlockStore(Store):
         at: datetime,
         by: str,
     ) -> None:
-        """Give a block to an agent, once for each request, whose answer is `response`.
+        """Attach a block to an agent, once for each request, whose response is `response`.
 
         Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
         """
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             block = await _locked(tx, tenant_id, block_id)
-            block.must_be(0)
+            block.check_revision(0)
             await attach(tx, tenant_id, block, agent_id, at=at, by=by)
 
     async def detach_block(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         block_id: str,
         agent_id: str,
         response: Message,
@@ -215,18 +221,18 @@ class BlockStore(Store):
         at: datetime,
         by: str,
     ) -> None:
-        """Take a block from an agent, once for each request, whose answer is `response`. Raises BlockNotAttached."""
+        """Detach a block from an agent, once for each request, answered by `response`. Raises BlockNotAttached."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
                 raise BlockNotAttached
             await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
-    async def detach_purged(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Take some blocks from agents that are being purged, and tell the log; return how many."""
+    async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Detach some blocks from agents that are being purged, and record the events; return how many."""
         async with self._database.tenant(tenant_id) as tx:
-            rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_AT_ONCE)
+            rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_BATCH_SIZE)
             if rows:
                 events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
                 await writer.insert_events(tx, tenant_id, events, at=at, by=by)
@@ -253,11 +259,11 @@ class BlockStore(Store):
     ) -> list[Block]:
         """Read what an agent carries when it speaks with a person, one block for each label.
 
-        A block about the person stands in for one about nobody; no labels ask for all. Raises MessageTooLarge.
+        A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
         """
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["weigh_prompt"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
+                QUERIES["measure_prompt_bytes"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
             )
             chosen: dict[str, asyncpg.Record] = {}
             for row in sorted(rows, key=lambda row: str(row["subject_id"])):
@@ -279,9 +285,9 @@ class BlockStore(Store):
 async def replace(
     tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
 ) -> None:
-    """Store the next revision of a locked block, keep the one before, and tell the log. Raises BlockLabelTaken."""
+    """Store the next revision of a locked block and the one before, and record the event. Raises BlockLabelTaken."""
     await _claim_place(tx, tenant_id, before, after)
-    was = Revision(
+    revision_before = Revision(
         kind="block",
         item_id=before.block_id,
         revision=before.revision,
@@ -291,7 +297,7 @@ async def replace(
         changed_by=by,
         subject_id=before.draft.subject_id or None,
     )
-    await writer.insert_revisions(tx, tenant_id, [was])
+    await writer.insert_revisions(tx, tenant_id, [revision_before])
     columns = {name: value for name, value in _columns(after).items() if name not in _WRITTEN_ONCE}
     await tx.execute(QUERIES["update_block"], tenant_id=tenant_id, **columns)
     changed = [name for name, value in asdict(after.draft).items() if asdict(before.draft)[name] != value]
@@ -303,12 +309,12 @@ async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: B
     place = {"label": after.draft.label, "subject_id": after.draft.subject_id}
     if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
         return
-    named = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
-    await tx.execute(QUERIES["free_labels"], **named)
-    if await tx.row(QUERIES["find_rival"], **named) is not None:
+    keys = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
+    await tx.execute(QUERIES["release_labels"], **keys)
+    if await tx.row(QUERIES["find_block_with_label"], **keys) is not None:
         raise BlockLabelTaken(label=after.draft.label)
     with translate_constraint_errors({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
-        await tx.execute(QUERIES["rename_attachments"], **named)
+        await tx.execute(QUERIES["rename_attachments"], **keys)
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
@@ -319,7 +325,7 @@ async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
 
 
 async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
-    """Store a new block and tell the log. Raises BlockExists."""
+    """Store a new block and record the event. Raises BlockExists."""
     with translate_constraint_errors({"blocks_pkey": BlockExists}):
         await tx.execute(QUERIES["insert_block"], tenant_id=tenant_id, **_columns(block))
     await writer.insert_events(
@@ -328,33 +334,33 @@ async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
 
 
 async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
-    """Read a block, deleted or not, and keep others from changing it; None when there is none."""
+    """Read a block, deleted or not, and lock it; None when there is none."""
     row = await tx.row(QUERIES["lock_block"], tenant_id=tenant_id, block_id=block_id)
     return None if row is None else block_of(row)
 
 
 async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, *, at: datetime, by: str) -> bool:
-    """Give a block that nobody else changes to an agent, and tell the log; say whether it did not have it.
+    """Attach a locked block to an agent, and record the event; return whether it was not attached before.
 
     Raises AgentNotActive, BlockLabelTaken and AgentBlocksFull; none leaves a trace.
     """
     place = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
     await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
-    named = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
+    keys = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
     # First: a repeated import changes nothing, also for an agent that is deleted since.
-    if await tx.row(QUERIES["get_attachment"], **named) is not None:
+    if await tx.row(QUERIES["get_attachment"], **keys) is not None:
         return False
     if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
         raise AgentNotActive(agent_id=agent_id)
     if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MAX_BLOCKS_PER_AGENT:
         raise AgentBlocksFull(limit=MAX_BLOCKS_PER_AGENT)
-    await tx.execute(QUERIES["free_label"], tenant_id=tenant_id, label=block.draft.label, **place)
+    await tx.execute(QUERIES["release_label"], tenant_id=tenant_id, label=block.draft.label, **place)
     attached = await tx.execute(
         QUERIES["attach_block"],
         label=block.draft.label,
         attach_time=at,
         attached_by=by,
-        **named,
+        **keys,
         subject_id=block.draft.subject_id,
     )
     if not attached:
@@ -394,8 +400,8 @@ def _columns(block: Block) -> dict[str, object]:
 
 
 def same(one: Block, other: Block) -> bool:
-    """Say whether two blocks say the same, however their JSON is written."""
-    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and is_same_json(
+    """Return whether two blocks are equal; the format of their JSON does not matter."""
+    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal(
         one.draft.metadata, other.draft.metadata
     )
 

@@ -1,4 +1,4 @@
-"""The text of blocks: how it is added to, changed, filled and rendered for a prompt. Pure."""
+"""The text of blocks: append, replace, insert, fill templates, and render for a prompt. Pure."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def replace(value: str, old: str, new: str) -> str:
 
 
 def insert(value: str, text: str, line: int | None) -> str:
-    """Put text after a line: 0 before the first, None after the last. Raises BlockLineMissing."""
+    """Insert text after a line: 0 before the first, None after the last. Raises BlockLineMissing."""
     lines = value.split("\n") if value else []
     if line is not None and line > len(lines):
         raise BlockLineMissing(lines=len(lines))
-    place = len(lines) if line is None else line
-    return "\n".join([*lines[:place], text, *lines[place:]])
+    index = len(lines) if line is None else line
+    return "\n".join([*lines[:index], text, *lines[index:]])
 
 
 def variables_of(value: str) -> list[str]:

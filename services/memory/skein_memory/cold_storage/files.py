@@ -1,4 +1,4 @@
-"""Archives of memories together with their files."""
+"""Archives of memories together with their files: reads of both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from skein_kit.errors import ArchiveDamaged
 from skein_memory.cold_storage import rows
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -18,18 +17,18 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.cold_storage.files import ColdFiles
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database
 
 
-class ArchiveReader(Store):
-    """A store that reads what lies in archives."""
+class ArchiveReader:
+    """Reads archives."""
 
-    def __init__(self, tables: Tables, cold: ColdFiles) -> None:
-        """Use what all stores share, and the files."""
-        super().__init__(tables)
+    def __init__(self, database: Database, *, cold: ColdFiles) -> None:
+        """Read the files of `cold`."""
+        self._database = database
         self._cold = cold
 
-    async def _read(self, tenant_id: UUID, archive_id: UUID) -> tuple[asyncpg.Record, dict[str, list[dict[str, Any]]]]:
+    async def read(self, tenant_id: UUID, archive_id: UUID) -> tuple[asyncpg.Record, dict[str, list[dict[str, Any]]]]:
         """Read an archive and its file. Raises ArchiveNotFound and ArchiveDamaged."""
         checksum = None
         while True:
@@ -42,7 +41,7 @@ class ArchiveReader(Store):
                 lines = await self._cold.read(tenant_id, archive_id, written)
                 return archive, await asyncio.to_thread(rows.parse_lines, lines)
             except ArchiveDamaged:
-                # Somebody else may just have restored it, or changed what is in it.
+                # Another process may just have unarchived the archive, or changed its file.
                 if checksum == archive["checksum"]:
                     raise
             checksum = archive["checksum"]

@@ -16,7 +16,7 @@ FROM (
 ) AS looked
 ORDER BY looked.memory_id;
 
--- cold_sizes --
+-- archive_sizes --
 -- Say about how many bytes some memories take in a file, with what hangs on them.
 SELECT entries.memory_id,
     (octet_length(entries.content) + coalesce(pg_column_size(entries.metadata), 0)
@@ -81,7 +81,7 @@ LIMIT 1;
 -- Say whether there is an archive after one.
 SELECT EXISTS (SELECT FROM memory.archives WHERE tenant_id = :tenant_id AND archive_id > :archive_id);
 
--- lock_archiving --
+-- lock_archive_creation --
 -- Let one transaction at a time note an archive of a tenant, so that none comes after a newer one.
 SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' archives', 0))
 FROM (SELECT :tenant_id::uuid AS tenant_id) AS place;
@@ -104,7 +104,7 @@ FOR UPDATE;
 DELETE FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
--- shrink_archive --
+-- update_archive_after_purge --
 -- Say that an archive holds less than before, in a file of another checksum.
 UPDATE memory.archives
 SET memory_count = :memory_count, byte_count = :byte_count, checksum = :checksum
@@ -135,14 +135,14 @@ SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- cold_entries --
+-- archive_entries --
 -- Read all that memory.entries has of some memories, whole rows as JSON: memories on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.entries AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_entries --
+-- unarchive_entries --
 -- Put rows of memory.entries back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.entries
 SELECT kept.*
@@ -150,14 +150,14 @@ FROM jsonb_populate_recordset(NULL::memory.entries, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_tags --
+-- archive_tags --
 -- Read all that memory.tags has of some memories, whole rows as JSON: tags on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.tags AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_tags --
+-- unarchive_tags --
 -- Put rows of memory.tags back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.tags
 SELECT kept.*
@@ -165,14 +165,14 @@ FROM jsonb_populate_recordset(NULL::memory.tags, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_versions --
+-- archive_versions --
 -- Read all that memory.versions has of some memories, whole rows as JSON: earlier versions on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.versions AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_versions --
+-- unarchive_versions --
 -- Put rows of memory.versions back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.versions
 SELECT kept.*
@@ -180,14 +180,14 @@ FROM jsonb_populate_recordset(NULL::memory.versions, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_accesses --
+-- archive_accesses --
 -- Read all that memory.accesses has of some memories, whole rows as JSON: counts of use on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.accesses AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_accesses --
+-- unarchive_accesses --
 -- Put rows of memory.accesses back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.accesses
 SELECT kept.*
@@ -195,14 +195,14 @@ FROM jsonb_populate_recordset(NULL::memory.accesses, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_properties --
+-- archive_properties --
 -- Read all that memory.properties has of some memories, whole rows as JSON: properties on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.properties AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_properties --
+-- unarchive_properties --
 -- Put rows of memory.properties back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.properties
 SELECT kept.*
@@ -210,14 +210,14 @@ FROM jsonb_populate_recordset(NULL::memory.properties, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_external_ids --
+-- archive_external_ids --
 -- Read all that memory.external_ids has of some memories, whole rows as JSON: ids in other systems on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.external_ids AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_external_ids --
+-- unarchive_external_ids --
 -- Put rows of memory.external_ids back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.external_ids
 SELECT kept.*
@@ -225,14 +225,14 @@ FROM jsonb_populate_recordset(NULL::memory.external_ids, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_fact_keys --
+-- archive_fact_keys --
 -- Read all that memory.fact_keys has of some memories, whole rows as JSON: keys of facts on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.fact_keys AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_fact_keys --
+-- unarchive_fact_keys --
 -- Put rows of memory.fact_keys back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.fact_keys
 SELECT kept.*
@@ -240,14 +240,14 @@ FROM jsonb_populate_recordset(NULL::memory.fact_keys, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_tasks --
+-- archive_tasks --
 -- Read all that memory.tasks has of some memories, whole rows as JSON: states of tasks on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.tasks AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- warm_tasks --
+-- unarchive_tasks --
 -- Put rows of memory.tasks back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.tasks
 SELECT kept.*
@@ -255,14 +255,14 @@ FROM jsonb_populate_recordset(NULL::memory.tasks, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_links --
+-- archive_links --
 -- Read all that memory.links has of some memories, whole rows as JSON: links on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.links AS kept
 WHERE tenant_id = :tenant_id AND (from_memory_id = ANY (:memory_ids::uuid[]) OR to_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
--- warm_links --
+-- unarchive_links --
 -- Put rows of memory.links back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.links
 SELECT kept.*
@@ -270,14 +270,14 @@ FROM jsonb_populate_recordset(NULL::memory.links, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_revisions --
+-- archive_revisions --
 -- Read all that memory.revisions has of some memories, whole rows as JSON: earlier states on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.revisions AS kept
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
--- warm_revisions --
+-- unarchive_revisions --
 -- Put rows of memory.revisions back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.revisions
 SELECT kept.*
@@ -285,14 +285,14 @@ FROM jsonb_populate_recordset(NULL::memory.revisions, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_aliases --
+-- archive_aliases --
 -- Read all that memory.aliases has of some memories, whole rows as JSON: aliases on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.aliases AS kept
 WHERE tenant_id = :tenant_id AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
--- warm_aliases --
+-- unarchive_aliases --
 -- Put rows of memory.aliases back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.aliases
 SELECT kept.*
@@ -300,14 +300,14 @@ FROM jsonb_populate_recordset(NULL::memory.aliases, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- cold_conflict_resolutions --
+-- archive_conflict_resolutions --
 -- Read all that memory.conflict_resolutions has of some memories, whole rows as JSON: resolutions of conflicts on their way to cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.conflict_resolutions AS kept
 WHERE tenant_id = :tenant_id AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
--- warm_conflict_resolutions --
+-- unarchive_conflict_resolutions --
 -- Put rows of memory.conflict_resolutions back from cold storage; those whose place is taken meanwhile are passed over.
 INSERT INTO memory.conflict_resolutions
 SELECT kept.*
@@ -330,36 +330,36 @@ ORDER BY archive_id
 LIMIT 1
 FOR UPDATE SKIP LOCKED;
 
--- archived_in --
+-- list_archived_memories --
 -- Read which memories lie in an archive.
 SELECT memory_id
 FROM memory.archived
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
--- is_copied --
+-- has_snapshot_copies --
 -- Say whether a snapshot holds a copy of any of some memories.
 SELECT EXISTS (
     SELECT FROM memory.snapshot_items WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]));
 
--- cold_waiting --
+-- list_pending_rows_of_table --
 -- Read what of memory.waiting hangs on some memories, whole rows as JSON: it goes on waiting in cold storage.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.waiting AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- read_waiting --
+-- read_pending_rows --
 -- Read the rows that wait for some memories.
 SELECT row_table, held::text AS held
 FROM memory.waiting
 WHERE tenant_id = :tenant_id AND other_memory_id = ANY (:memory_ids::uuid[]);
 
--- insert_waiting --
+-- insert_pending_rows --
 -- Keep rows until the other memory that they name is back.
 INSERT INTO memory.waiting (tenant_id, waiting_id, memory_id, other_memory_id, row_table, held)
 VALUES (:tenant_id, :waiting_id, :memory_id, :other_memory_id, :row_table, :held);
 
--- lie_in --
+-- find_archive_of_memories --
 -- Say which archives some memories lie in.
 SELECT memory_id, archive_id
 FROM memory.archived

@@ -1,9 +1,7 @@
-"""Whole rows of memories and of all that hangs on them: out of the tables, as lines of a file, and back."""
+"""Archived rows: read from the tables, written as lines of a file, and inserted again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -12,6 +10,9 @@ from skein_memory.memories.model import fold_key
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
     from skein_kit.database.transactions import Transaction
 
 # What a memory has, parents before children; for each table the columns that name memories, all of which must be there
@@ -33,20 +34,20 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
 }
 # For each table the statements that take rows out of it and bring them back.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
-    "entries": ("cold_entries", "warm_entries"),
-    "tags": ("cold_tags", "warm_tags"),
-    "versions": ("cold_versions", "warm_versions"),
-    "accesses": ("cold_accesses", "warm_accesses"),
-    "properties": ("cold_properties", "warm_properties"),
-    "external_ids": ("cold_external_ids", "warm_external_ids"),
-    "fact_keys": ("cold_fact_keys", "warm_fact_keys"),
-    "tasks": ("cold_tasks", "warm_tasks"),
-    "links": ("cold_links", "warm_links"),
-    "revisions": ("cold_revisions", "warm_revisions"),
-    "aliases": ("cold_aliases", "warm_aliases"),
-    "conflict_resolutions": ("cold_conflict_resolutions", "warm_conflict_resolutions"),
+    "entries": ("archive_entries", "unarchive_entries"),
+    "tags": ("archive_tags", "unarchive_tags"),
+    "versions": ("archive_versions", "unarchive_versions"),
+    "accesses": ("archive_accesses", "unarchive_accesses"),
+    "properties": ("archive_properties", "unarchive_properties"),
+    "external_ids": ("archive_external_ids", "unarchive_external_ids"),
+    "fact_keys": ("archive_fact_keys", "unarchive_fact_keys"),
+    "tasks": ("archive_tasks", "unarchive_tasks"),
+    "links": ("archive_links", "unarchive_links"),
+    "revisions": ("archive_revisions", "unarchive_revisions"),
+    "aliases": ("archive_aliases", "unarchive_aliases"),
+    "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
     # What waits comes back to its own table, or waits anew.
-    "waiting": ("cold_waiting", "insert_waiting"),
+    "waiting": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
 
@@ -65,8 +66,8 @@ def referenced_memory_ids(rows: Mapping[str, Sequence[dict[str, Any]]]) -> set[U
     """Return every memory that some rows name."""
     return {
         UUID(row[column])
-        for table, held in rows.items()
-        for row in held
+        for table, table_rows in rows.items()
+        for row in table_rows
         for column in ARCHIVED_TABLES[table]
         if row[column] is not None
     }
@@ -83,22 +84,22 @@ async def insert_rows(
 
     A row that names one memory of those in `archived` waits for it.
     """
-    known = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
-    subjects = {row["memory_id"]: row.get("subject_id") for row in known["entries"]}
+    archived_rows = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
+    subjects = {row["memory_id"]: row.get("subject_id") for row in archived_rows["entries"]}
     # Files of older versions have neither the subject of a key nor its folded form.
-    known["fact_keys"] = [
+    archived_rows["fact_keys"] = [
         {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold_key(row["key"])}
-        for row in known["fact_keys"]
+        for row in archived_rows["fact_keys"]
     ]
-    waited = await tx.rows(QUERIES["read_waiting"], tenant_id=tenant_id, memory_ids=sorted(coming))
+    waited = await tx.rows(QUERIES["read_pending_rows"], tenant_id=tenant_id, memory_ids=sorted(coming))
     arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
-    for row in [*known.pop("waiting"), *arrived]:
-        known[row["row_table"]].append(row["held"])
-    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(known) - coming))
+    for row in [*archived_rows.pop("waiting"), *arrived]:
+        archived_rows[row["row_table"]].append(row["held"])
+    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming))
     links, waiting = 0, list[dict[str, object]]()
-    for table, held in known.items():
+    for table, table_rows in archived_rows.items():
         own = list[dict[str, Any]]()
-        for row in held:
+        for row in table_rows:
             ends = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
             if ends.isdisjoint(coming):
                 continue
@@ -129,16 +130,16 @@ async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequ
 
 
 def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
-    # No two files are the same one: whoever comes too late removes its own, and nobody else's.
+    # Every file has its own name: a process that comes too late deletes only its own file.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
-    for table, held in rows.items():
-        for row in held:
+    for table, table_rows in rows.items():
+        for row in table_rows:
             yield exact.dumps({"table": table, "row": row})
 
 
 def parse_lines(lines: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in ARCHIVED_TABLES}
     for line in lines[1:]:
-        said = exact.loads(line)
-        rows[said["table"]].append(said["row"])
+        line_values = exact.loads(line)
+        rows[line_values["table"]].append(line_values["row"])
     return rows

@@ -1,13 +1,11 @@
-"""Cold storage and the end of memories: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for cold storage."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import archives_pb2 as pb
-from skein.memory.v1 import memory_pb2
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
@@ -16,36 +14,41 @@ from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.cold_storage.store import ArchiveSelection
 from skein_memory.page_token import read_id_cursor
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     import asyncpg
 
+    from skein_kit.search_text.embedding_requests import EmbeddingClient
+    from skein_memory.cold_storage.store import ArchiveStore
 
-class ArchiveRpcs(Rpcs):
+
+class ArchiveHandlers:
     """Taking memories to cold storage and back."""
+
+    def __init__(self, store: ArchiveStore, *, embeddings: EmbeddingClient) -> None:
+        """Use the store; documents of unarchived memories get embeddings."""
+        self._store = store
+        self._embeddings = embeddings
 
     async def CreateArchive(self, request: pb.CreateArchiveRequest, context: Context) -> pb.CreateArchiveResponse:
         who, at = caller(context), now()
         idle_since = read_time(request, "idle_since_time")
         if idle_since is None or idle_since > at:
             raise FieldInvalid(violations=[("idle_since_time", "lies in the future")])
-        going = ArchiveSelection(
+        selection = ArchiveSelection(
             idle_since=idle_since,
             before_id=min_id_at(idle_since),
             after_id=UUID(request.after_memory_id or str(UUID(int=0))),
             session_id=request.session_id or None,
         )
-        stored = await self._parts.archives.archive(
-            who.tenant(), IdempotencyKey.of(who, request), going, _created, label=request.label, at=at
+        stored = await self._store.archive(
+            who.tenant(), IdempotencyKey.of(who, request), selection, _created, label=request.label, at=at
         )
         return pb.CreateArchiveResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
     async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        rows = await self._parts.archives.list_archives(
-            tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1
-        )
+        rows = await self._store.list_archives(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_archive(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListArchivesResponse(
@@ -54,43 +57,15 @@ class ArchiveRpcs(Rpcs):
 
     async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
         who = caller(context)
-        stored = await self._parts.archives.restore(
+        stored = await self._store.unarchive(
             who.tenant(), IdempotencyKey.of(who, request), UUID(request.archive_id), _restored, at=now()
         )
         if isinstance(stored, bytes):
             return pb.RestoreArchiveResponse.FromString(stored)
         response, documents = stored
-        pending = await self._parts.embeddings.make(documents, remaining=context.time_remaining())
+        pending = await self._embeddings.make(documents, remaining=context.time_remaining())
         response.pending_embedding_count = pending
         return response
-
-
-class RetentionHandlers(Rpcs):
-    """What the worker asks for as memories grow old."""
-
-    async def ArchiveIdle(
-        self, _request: memory_pb2.ArchiveIdleRequest, context: Context
-    ) -> memory_pb2.ArchiveIdleResponse:
-        who, at = caller(context), now()
-        policy = await self._parts.archives.policy(who.tenant())
-        await self._parts.archives.sweep(who.tenant(), at)
-        if not policy.archive_days:
-            return memory_pb2.ArchiveIdleResponse()
-        idle_since = at - timedelta(days=policy.archive_days)
-        count, more = await self._parts.archives.archive_idle(
-            who.tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=who.principal
-        )
-        return memory_pb2.ArchiveIdleResponse(archived_count=count, more=more)
-
-    async def ApplyRetention(
-        self, _request: memory_pb2.ApplyRetentionRequest, context: Context
-    ) -> memory_pb2.ApplyRetentionResponse:
-        who, at = caller(context), now()
-        policy = await self._parts.archives.policy(who.tenant())
-        before = at - timedelta(days=policy.retention_days)
-        count, more = await self._parts.erasing.retain(who.tenant(), before, at=at, by=who.principal)
-        stored = await self._parts.archives.retire(who.tenant(), before, at=at, by=who.principal)
-        return memory_pb2.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
 
 
 def _created(row: asyncpg.Record | None, after_id: UUID | None) -> pb.CreateArchiveResponse:

@@ -1,8 +1,7 @@
-"""Memories on their way to cold storage and back: whole rows, so that nothing is lost on the way."""
+"""Cold storage: memories are archived to files and unarchived from them, with all columns of all their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,32 +12,34 @@ from google.protobuf.message import Message
 from skein_kit.errors import TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
-from skein_memory.cold_storage import rows as cold_rows
-from skein_memory.cold_storage.files import ArchiveReader
-from skein_memory.erasure.model import CONTENT_TABLES, purge_events
+from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.content_tables import CONTENT_TABLES
+from skein_memory.memories.events import purge_events
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
     from skein_kit.cold_storage.files import ColdFiles, FileInfo
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_kit.policies.store import Policy
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
-    from skein_memory.store_base import Tables
+    from skein_memory.cold_storage.files import ArchiveReader
 
 Response = TypeVar("Response", bound=Message)
 
-# Memories of one file, about how much they say before it is packed, and how many are looked at to find them.
+# Memories of one file, about how much they say before it is packed, and how many are scanned to find them.
 MEMORIES_PER_ARCHIVE = 500
 BYTES_PER_ARCHIVE = 16 * 1024 * 1024
 _SCAN = 2000
@@ -62,9 +63,9 @@ class ArchiveSelection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveBatch:
-    """Memories that go together, all that they have, and where to go on; None when everything was looked at."""
+    """Memories that go together, all that they have, and the next cursor; None when everything was scanned."""
 
-    going: list[UUID]
+    memory_ids: list[UUID]
     rows: dict[str, list[dict[str, Any]]]
     after_id: UUID | None
     # The newest archive there was.
@@ -79,13 +80,28 @@ class ArchiveFile:
     written: FileInfo
 
 
-class ArchiveStore(ArchiveReader):
+class ArchiveStore:
     """Takes memories to cold storage and back."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions, cold: ColdFiles) -> None:
-        """Use what all stores share, and the files."""
-        super().__init__(tables, cold)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        months: MonthlyPartitions,
+        reader: ArchiveReader,
+        cold: ColdFiles,
+    ) -> None:
+        """Use the database, stored responses, quotas, policies and monthly partitions of the service, and the files."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
         self._months = months
+        self._reader = reader
+        self._cold = cold
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the rules that a tenant remembers by."""
@@ -95,28 +111,30 @@ class ArchiveStore(ArchiveReader):
     async def archive(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
-        going: ArchiveSelection,
+        idempotency_key: IdempotencyKey,
+        selection: ArchiveSelection,
         respond: Callable[[asyncpg.Record | None, UUID | None], Response],
         *,
         label: str,
         at: datetime,
     ) -> Response | bytes:
-        """Take a portion of memories to a file and out of the tables; or return the request's first answer.
+        """Archive a batch of memories to a file; or return the stored response.
 
         The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
         leaves a file that nothing names, and the next one takes the same memories.
         """
-        portion = await self._portion(tenant_id, going)
-        file = await self._file(tenant_id, portion, at) if portion.going else None
+        batch = await self._select_batch(tenant_id, selection)
+        file = await self._file(tenant_id, batch, at) if batch.memory_ids else None
         row: asyncpg.Record | None = None
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is None:
                 if file is not None:
-                    row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=once.principal)
-                done = respond(row, portion.after_id if row is not None or file is None else going.after_id)
-                await self._requests.answer(tx, tenant_id, once, done)
+                    row = await self._move_to_archive(
+                        tx, tenant_id, batch, file, label=label, at=at, by=idempotency_key.principal
+                    )
+                done = respond(row, batch.after_id if row is not None or file is None else selection.after_id)
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, done)
         if file is not None and row is None:
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
         return done if first is None else first
@@ -124,83 +142,83 @@ class ArchiveStore(ArchiveReader):
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
     ) -> tuple[int, bool]:
-        """Take a portion of what was not changed since a time; return how many, and whether there may be more."""
-        going = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
+        """Archive a batch of memories unchanged since a time; return how many, and whether there may be more."""
+        selection = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_SCANS):
-            portion = await self._portion(tenant_id, going)
-            if portion.going or portion.after_id is None:
+            batch = await self._select_batch(tenant_id, selection)
+            if batch.memory_ids or batch.after_id is None:
                 break
-            going = replace(going, after_id=portion.after_id)
-        if not portion.going:
+            selection = replace(selection, after_id=batch.after_id)
+        if not batch.memory_ids:
             return 0, False
-        file = await self._file(tenant_id, portion, at)
+        file = await self._file(tenant_id, batch, at)
         async with self._database.tenant(tenant_id) as tx:
-            row = await self._take(tx, tenant_id, portion, file, label=label, at=at, by=by)
+            row = await self._move_to_archive(tx, tenant_id, batch, file, label=label, at=at, by=by)
         if row is None:
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
-        return (0 if row is None else len(portion.going)), portion.after_id is not None
+        return (0 if row is None else len(batch.memory_ids)), batch.after_id is not None
 
-    async def _portion(self, tenant_id: UUID, going: ArchiveSelection) -> ArchiveBatch:
-        """Read what goes next, with all that it has."""
+    async def _select_batch(self, tenant_id: UUID, selection: ArchiveSelection) -> ArchiveBatch:
+        """Read the next batch to archive, with all its rows."""
         async with self._database.tenant(tenant_id) as tx:
-            looked = await tx.rows(
+            scanned_rows = await tx.rows(
                 QUERIES["oldest_idle"],
                 tenant_id=tenant_id,
-                idle_since=going.idle_since,
-                after_id=going.after_id,
-                before_id=going.before_id,
-                session_id=going.session_id,
+                idle_since=selection.idle_since,
+                after_id=selection.after_id,
+                before_id=selection.before_id,
+                session_id=selection.session_id,
                 scan=_SCAN,
             )
-            candidates = [row["memory_id"] for row in looked if row["goes"]][:MEMORIES_PER_ARCHIVE]
-            sizes = await tx.rows(QUERIES["cold_sizes"], tenant_id=tenant_id, memory_ids=candidates)
+            candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:MEMORIES_PER_ARCHIVE]
+            sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             found = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
-            rows = await cold_rows.read_rows(tx, tenant_id, found) if found else {}
+            rows = await archive_rows.read_rows(tx, tenant_id, found) if found else {}
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
-        return ArchiveBatch(going=found, rows=rows, after_id=_next(looked, candidates, found), newest=newest)
+        return ArchiveBatch(memory_ids=found, rows=rows, after_id=_next(scanned_rows, candidates, found), newest=newest)
 
-    async def _file(self, tenant_id: UUID, portion: ArchiveBatch, at: datetime) -> ArchiveFile:
+    async def _file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
         # Another process's clock may be ahead.
-        archive_id = max(new_id(at), UUID(int=portion.newest.int + 1))
-        written = await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(portion.rows))
+        archive_id = max(new_id(at), UUID(int=batch.newest.int + 1))
+        written = await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(batch.rows))
         return ArchiveFile(archive_id=archive_id, written=written)
 
-    async def _take(
+    async def _move_to_archive(
         self,
         tx: Transaction,
         tenant_id: UUID,
-        portion: ArchiveBatch,
+        batch: ArchiveBatch,
         file: ArchiveFile,
         *,
         label: str,
         at: datetime,
         by: str,
     ) -> asyncpg.Record | None:
-        """Remove what a file holds, and note the file; None, and nothing is done, when something changed meanwhile."""
-        locked = await entries.lock_memories(tx, tenant_id, portion.going)
+        """Delete the rows that a file holds and insert its archive; return None if a memory changed meanwhile."""
+        locked = await memory_rows.lock_memories(tx, tenant_id, batch.memory_ids)
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
-        if await tx.value(QUERIES["is_copied"], tenant_id=tenant_id, memory_ids=portion.going):
+        if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
         # Compared by what hangs on them too: a link or a tag changes no revision.
-        if await cold_rows.read_rows(tx, tenant_id, portion.going) != portion.rows:
+        if await archive_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
             return None
-        await tx.execute(QUERIES["lock_archiving"], tenant_id=tenant_id)
+        await tx.execute(QUERIES["lock_archive_creation"], tenant_id=tenant_id)
         # A purge that looked through all archives up to one has only newer ones to look through.
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
-        await postings.subtract_counts(tx, tenant_id, portion.going)
+        await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
         for query in CONTENT_TABLES.values():
-            await tx.execute(query, tenant_id=tenant_id, memory_ids=portion.going)
+            await tx.execute(query, tenant_id=tenant_id, memory_ids=batch.memory_ids)
         await tx.execute(
             QUERIES["insert_archive"],
             tenant_id=tenant_id,
             archive_id=file.archive_id,
             label=label,
-            memory_count=len(portion.going),
+            memory_count=len(batch.memory_ids),
             byte_count=file.written.byte_count,
             checksum=file.written.checksum,
-            from_time=id_time(min(portion.going)),
-            to_time=id_time(max(portion.going)),
+            from_time=id_time(min(batch.memory_ids)),
+            to_time=id_time(max(batch.memory_ids)),
             create_time=at,
             created_by=by,
         )
@@ -209,10 +227,10 @@ class ArchiveStore(ArchiveReader):
             tenant_id,
             [_archived(memory_id, file.archive_id, memory.draft) for memory_id, memory in locked.items()],
         )
-        created = _event("archive_created", file.archive_id, len(portion.going))
+        created = _event("archive_created", file.archive_id, len(batch.memory_ids))
         await writer.insert_events(tx, tenant_id, [created], at=at, by=by)
         active = sum(memory.is_active for memory in locked.values())
-        await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -len(portion.rows["links"])})
+        await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -len(batch.rows["links"])})
         return await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=file.archive_id)
 
     async def list_archives(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[asyncpg.Record]:
@@ -222,82 +240,84 @@ class ArchiveStore(ArchiveReader):
                 QUERIES["list_archives"], tenant_id=tenant_id, before_id=before or _AFTER_ALL, count=count
             )
 
-    async def restore(
+    async def unarchive(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         archive_id: UUID,
         respond: Callable[[int, int], Response],
         *,
         at: datetime,
     ) -> tuple[Response, list[Document]] | bytes:
-        """Bring an archive's memories back and forget it; or return the request's first answer.
+        """Restore the rows of an archive, and delete it; or return the stored response.
 
         `respond` is told how many came back, and how many were passed over because they were purged meanwhile or are
         there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
         ArchiveDamaged.
         """
         try:
-            archive, rows = await self._read(tenant_id, archive_id)
+            archive, rows = await self._reader.read(tenant_id, archive_id)
         except ArchiveNotFound:
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
+                first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is None:
                     raise
                 return first
         ids = [UUID(row["memory_id"]) for row in rows["entries"]]
         await self._months.ensure(id_time(id_) for id_ in ids)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            archived = await _lock_archives(tx, tenant_id, archive_id, cold_rows.referenced_memory_ids(rows) - set(ids))
-            held = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            if held is None:
+            archived = await _lock_archives(
+                tx, tenant_id, archive_id, archive_rows.referenced_memory_ids(rows) - set(ids)
+            )
+            archive_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if archive_row is None:
                 raise ArchiveNotFound
-            if held["checksum"] != archive["checksum"]:
+            if archive_row["checksum"] != archive["checksum"]:
                 # Something was purged from it meanwhile, which must not come back.
                 raise TransactionConflict
-            there = await cold_rows.existing_memory_ids(tx, tenant_id, ids)
+            there = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
             coming = [id_ for id_ in ids if id_ not in there]
-            links = await cold_rows.insert_rows(tx, tenant_id, rows, set(coming), archived)
-            memories = await entries.read_memories(tx, tenant_id, coming)
-            dead = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
-            for table, query in CONTENT_TABLES.items() if dead else ():
-                removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(dead))
+            links = await archive_rows.insert_rows(tx, tenant_id, rows, set(coming), archived)
+            memories = await memory_rows.read_memories(tx, tenant_id, coming)
+            purged_ids = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
+            for table, query in CONTENT_TABLES.items() if purged_ids else ():
+                removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged_ids))
                 links -= removed if table == "memory.links" else 0
-            kept = [memory for id_, memory in memories.items() if id_ not in dead]
-            documents = [document for memory in kept if (document := memory.document(at)) is not None]
+            remaining_memories = [memory for id_, memory in memories.items() if id_ not in purged_ids]
+            documents = [document for memory in remaining_memories if (document := memory.document(at)) is not None]
             await postings.add_documents(tx, tenant_id, documents)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            restored = _event("archive_restored", archive_id, len(kept))
-            await writer.insert_events(tx, tenant_id, [restored], at=at, by=once.principal)
-            response = respond(len(kept), len(ids) - len(kept))
-            await self._requests.answer(tx, tenant_id, once, response)
-            active = sum(memory.is_active for memory in kept)
+            restored = _event("archive_restored", archive_id, len(remaining_memories))
+            await writer.insert_events(tx, tenant_id, [restored], at=at, by=idempotency_key.principal)
+            response = respond(len(remaining_memories), len(ids) - len(remaining_memories))
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            active = sum(memory.is_active for memory in remaining_memories)
             await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return response, documents
 
-    async def sweep(self, tenant_id: UUID, at: datetime) -> int:
+    async def delete_orphan_files(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
-        named = {(row["archive_id"], row["checksum"]) for row in rows}
-        return await self._cold.sweep(tenant_id, named, older_than=at - _WRITING)
+        referenced = {(row["archive_id"], row["checksum"]) for row in rows}
+        return await self._cold.sweep(tenant_id, referenced, older_than=at - _WRITING)
 
-    async def retire(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
-        """Remove an archive all of whose memories were made, and put there, before a time; return how many it held."""
+    async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
+        """Purge an archive whose memories were all created and archived before a time; return how many it held."""
         async with self._database.tenant(tenant_id) as tx:
             archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
             if archive is None:
                 return 0
             archive_id, count = archive["archive_id"], archive["memory_count"]
-            rows = await tx.rows(QUERIES["archived_in"], tenant_id=tenant_id, archive_id=archive_id)
-            gone = purge_events([row["memory_id"] for row in rows], archive_id)
+            rows = await tx.rows(QUERIES["list_archived_memories"], tenant_id=tenant_id, archive_id=archive_id)
+            purged = purge_events([row["memory_id"] for row in rows], archive_id)
             await tombstones.insert_memories(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            await writer.insert_events(tx, tenant_id, gone, at=at, by=by)
+            await writer.insert_events(tx, tenant_id, purged, at=at, by=by)
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return int(count)
 
@@ -312,9 +332,9 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
     Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
     """
     lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
-    places = {row["archive_id"] for row in await tx.rows(QUERIES["lie_in"], **lying)}
+    places = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **lying)}
     await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
-    found = await tx.rows(QUERIES["lie_in"], **lying)
+    found = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
     if not places.issuperset(row["archive_id"] for row in found):
         # One went to cold storage just now.
         raise TransactionConflict
@@ -323,20 +343,20 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
 
 def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
     """Return as many of some memories as one file takes, at least one of them."""
-    found, left = list[UUID](), BYTES_PER_ARCHIVE
+    found, remaining_bytes = list[UUID](), BYTES_PER_ARCHIVE
     for memory_id in memory_ids:
-        left -= sizes.get(memory_id, 0)
-        if found and left < 0:
+        remaining_bytes -= sizes.get(memory_id, 0)
+        if found and remaining_bytes < 0:
             break
         found.append(memory_id)
     return found
 
 
-def _next(looked: Sequence[asyncpg.Record], candidates: Sequence[UUID], found: Sequence[UUID]) -> UUID | None:
-    """Return where the next step begins; None when everything was looked at."""
+def _next(scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], found: Sequence[UUID]) -> UUID | None:
+    """Return where the next step begins; None when everything was scanned."""
     if len(found) < len(candidates) or len(found) == MEMORIES_PER_ARCHIVE:
         return found[-1]
-    last: UUID | None = looked[-1]["memory_id"] if len(looked) == _SCAN else None
+    last: UUID | None = scanned_rows[-1]["memory_id"] if len(scanned_rows) == _SCAN else None
     return last
 
 

@@ -1,10 +1,11 @@
-"""Pairs of memories that cannot both be right, and what was said of them. No I/O, no clock."""
+"""Conflicts: pairs of memories that cannot both be right, and their resolutions. No I/O, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Self
+from uuid import UUID
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.errors import FieldInvalid, RevisionStale
@@ -12,6 +13,7 @@ from skein_kit.ids import new_id
 from skein_memory.storable_text import check_storable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -31,7 +33,7 @@ CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
 
 
 def statuses_of(request: pb.ListConflictsRequest) -> frozenset[str | None]:
-    """Return the statuses of the conflicts that a caller wants to see; None stands for those without a resolution."""
+    """Return the statuses that a request selects; None stands for conflicts without a resolution."""
     if request.statuses:
         return frozenset(STATUSES.get(status) for status in request.statuses)
     return frozenset({None, *STATUSES.values()}) if request.show_settled else OPEN
@@ -39,7 +41,7 @@ def statuses_of(request: pb.ListConflictsRequest) -> frozenset[str | None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolution:
-    """What was said of a conflict, and what that did."""
+    """The resolution of a conflict, and its effects."""
 
     resolution_id: UUID
     a_memory_id: UUID
@@ -78,7 +80,7 @@ class Conflict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResolutionDraft:
-    """What a caller says of a conflict; memories are named by id or external id."""
+    """A caller's resolution of a conflict; memories are named by id or external id."""
 
     a_name: str
     b_name: str
@@ -110,7 +112,7 @@ class ResolutionDraft:
             times=times,
         )
 
-    def after(
+    def to_resolution(
         self,
         before: Resolution | None,
         last: int,
@@ -121,7 +123,7 @@ class ResolutionDraft:
         at: datetime,
         by: str,
     ) -> Resolution:
-        """Return what is said from now on of a sorted pair, with what it did: link and end of validity."""
+        """Return the resolution of a sorted pair, with its effects: link and end of validity."""
         if self.revision and self.revision != (0 if before is None else before.revision):
             raise RevisionStale(given=self.revision, current=0 if before is None else before.revision)
         return Resolution(
@@ -139,3 +141,9 @@ class ResolutionDraft:
             created_by=by if before is None else before.created_by,
             updated_by=by,
         )
+
+
+def pair_key(one: UUID, other: UUID) -> str:
+    """Return the name of a pair, in either order."""
+    first, second = sorted((one, other))
+    return f"{first}|{second}"

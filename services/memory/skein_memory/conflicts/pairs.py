@@ -1,20 +1,19 @@
-"""Pairs of memories that may be in conflict, found by walking links, keys and resolutions a portion at a time."""
+"""Candidates for conflicts, found by scanning links, keys and resolutions in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
-from skein_memory.curation import model as curation
+from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY, has_key
 from skein_memory.memories.model import FACT
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
@@ -31,9 +30,9 @@ _STATUSES = tuple(sorted(STATUSES.values()))
 _LINK_ROWS = 100
 _KEY_ROWS = 400
 _RESOLUTION_ROWS = 100
-# A portion ends after so many pairs, or so many statements of a walk.
-_PORTION_PAIRS = 400
-_PORTION_STEPS = 10
+# A batch ends after so many pairs, or so many statements of a walk.
+_BATCH_PAIRS = 400
+_BATCH_STEPS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,44 +46,44 @@ class ConflictFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScanPosition:
-    """A place in the walks, which go over links, then keys, then resolutions.
+    """A position in the scans: links first, then keys, then resolutions.
 
     In the walks of links and resolutions `id` is the last row that was read, newest first; `first` is the number of the
     status whose resolutions are read. In the walk of keys `id` is a fingerprint. The walk goes on with the memory
     `first` and what follows it; where `second` is set, with the pairs of `first` that follow `second`.
     """
 
-    walk: str = _LINKS
+    scan: str = _LINKS
     id: UUID = _LAST
     first: UUID = _FIRST
     second: UUID = _FIRST
 
     @property
-    def words(self) -> list[str]:
+    def to_token(self) -> list[str]:
         """Return it as a page token holds it."""
-        return [self.walk, str(self.id), str(self.first), str(self.second)]
+        return [self.scan, str(self.id), str(self.first), str(self.second)]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Self:
         """Read it from a page token. Raises ValueError."""
-        walk, id_, first, second = words
-        place = cls(walk=walk, id=UUID(id_), first=UUID(first), second=UUID(second))
-        if walk not in _WALKS or (walk == _RESOLUTIONS and place.first.int > len(_STATUSES)):
-            raise ValueError(walk)
+        scan, id_, first, second = words
+        place = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
+        if scan not in _WALKS or (scan == _RESOLUTIONS and place.first.int > len(_STATUSES)):
+            raise ValueError(scan)
         return place
 
     @property
     def order(self) -> tuple[int, int, int, int]:
         """Return what positions are compared by."""
-        number = _WALKS.index(self.walk)
-        if self.walk == _KEYS:
+        number = _WALKS.index(self.scan)
+        if self.scan == _KEYS:
             return number, self.id.int, self.first.int, self.second.int
         return number, self.first.int, -self.id.int, 0
 
 
 # Where the walks begin, and where they are over.
 BEGINNING = ScanPosition()
-END = ScanPosition(walk=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
+END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,30 +98,30 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, Pair]:
-        """Return what pairs of a portion are ordered by: the surest first."""
+        """Return what pairs of a batch are ordered by: the surest first."""
         return -self.score, self.pair
 
 
 async def scan_candidates(
     tx: Transaction,
     tenant_id: UUID,
-    question: ConflictFilter,
+    conflict_filter: ConflictFilter,
     start: ScanPosition,
     until: ScanPosition | None,
     *,
     at: datetime,
 ) -> tuple[list[Candidate], ScanPosition]:
-    """Return the pairs of one portion that begins at `start`, in no order, and where the next one begins.
+    """Return the pairs of one batch that begins at `start`, in no order, and where the next one begins.
 
-    `until` is the end that an earlier page found for the same portion; without it, the portion ends after a bounded
+    `until` is the end that an earlier page found for the same batch; without it, the batch ends after a bounded
     number of rows. The second value is END when the walks are over.
     """
-    walks = _CandidateScan(tx, tenant_id, question, at)
+    walks = _CandidateScan(tx, tenant_id, conflict_filter, at)
     found: list[Candidate] = []
     position = start
     steps = 0
     while position != END:
-        if position.order >= until.order if until else steps >= _PORTION_STEPS or len(found) >= _PORTION_PAIRS:
+        if position.order >= until.order if until else steps >= _BATCH_STEPS or len(found) >= _BATCH_PAIRS:
             break
         candidates, position = await walks.step(position)
         found += candidates
@@ -138,20 +137,20 @@ def sorted_pair(one: UUID, other: UUID) -> Pair:
 
 
 class _CandidateScan:
-    """One transaction's walks over what may be in conflict."""
+    """The scans of one transaction for candidates of conflicts."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, question: ConflictFilter, at: datetime) -> None:
+    def __init__(self, tx: Transaction, tenant_id: UUID, conflict_filter: ConflictFilter, at: datetime) -> None:
         """Walk in this transaction, as things are at the time `at`."""
         self._tx = tx
         self._tenant_id = tenant_id
-        self._question = question
+        self._question = conflict_filter
         self._at = at
 
     async def step(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
-        """Return the pairs of one statement's rows, and where to go on."""
-        if position.walk == _LINKS:
+        """Return the pairs of one statement's rows, and the next cursor."""
+        if position.scan == _LINKS:
             return await self._links(position)
-        if position.walk == _RESOLUTIONS:
+        if position.scan == _RESOLUTIONS:
             return await self._resolutions(position)
         return await (self._keys(position) if position.second == _FIRST else self._keys_of_one(position))
 
@@ -168,28 +167,28 @@ class _CandidateScan:
                 pair=pair,
                 reason=CONTRADICTS,
                 score=_score(contenders, pair),
-                position=ScanPosition(walk=_LINKS, id=row["link_id"]),
+                position=ScanPosition(scan=_LINKS, id=row["link_id"]),
             )
             for row, (start, end) in zip(rows, ends, strict=True)
             if (start < end or (end, start) not in back)
             and self._may_conflict(contenders, pair := sorted_pair(start, end))
         ]
         if len(rows) < _LINK_ROWS:
-            return found, ScanPosition(walk=_KEYS, id=_FIRST)
-        return found, ScanPosition(walk=_LINKS, id=rows[-1]["link_id"])
+            return found, ScanPosition(scan=_KEYS, id=_FIRST)
+        return found, ScanPosition(scan=_LINKS, id=rows[-1]["link_id"])
 
     async def _keys(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._key_rows(position.id, position.first)
         groups = [(key, [row["memory_id"] for row in group]) for key, group in groupby(rows, key=_fingerprint)]
-        after = ScanPosition(walk=_RESOLUTIONS)
+        after = ScanPosition(scan=_RESOLUTIONS)
         if len(rows) == _KEY_ROWS and len(groups) > 1:
             # The last group may go on behind these rows.
             key, ids = groups.pop()
-            after = ScanPosition(walk=_KEYS, id=key, first=ids[0])
+            after = ScanPosition(scan=_KEYS, id=key, first=ids[0])
         elif len(rows) == _KEY_ROWS:
             # One key fills all rows, so each of its memories is walked by itself.
             key, ids = groups[0]
-            return await self._keys_of_one(ScanPosition(walk=_KEYS, id=key, first=ids[0], second=ids[0]))
+            return await self._keys_of_one(ScanPosition(scan=_KEYS, id=key, first=ids[0], second=ids[0]))
         several = [(key, ids) for key, ids in groups if len(ids) > 1]
         contenders = await self._contenders({id_ for _, ids in several for id_ in ids})
         pairs = (
@@ -205,9 +204,9 @@ class _CandidateScan:
         key, one = position.id, position.first
         rows = await self._key_rows(key, _next(position.second))
         others = [row["memory_id"] for row in rows if row["fingerprint"] == key]
-        after = ScanPosition(walk=_KEYS, id=key, first=_next(one))
+        after = ScanPosition(scan=_KEYS, id=key, first=_next(one))
         if len(others) == _KEY_ROWS:
-            after = ScanPosition(walk=_KEYS, id=key, first=one, second=others[-1])
+            after = ScanPosition(scan=_KEYS, id=key, first=one, second=others[-1])
         contenders = await self._contenders({one, *others})
         pairs = ((key, (one, other)) for other in others if self._differ(contenders, (one, other)))
         return await self._key_candidates(contenders, pairs, after)
@@ -218,7 +217,7 @@ class _CandidateScan:
             tenant_id=self._tenant_id,
             from_fingerprint=fingerprint,
             from_id=memory_id,
-            before_fingerprint=curation.FIRST_WITHOUT_KEY,
+            before_fingerprint=FIRST_WITHOUT_KEY,
             count=_KEY_ROWS,
         )
 
@@ -228,7 +227,7 @@ class _CandidateScan:
         """Return the first of some pairs with one key; where there are more, the walk goes on behind them."""
         found: list[Candidate] = []
         for key, pair in pairs:
-            if len(found) == _PORTION_PAIRS:
+            if len(found) == _BATCH_PAIRS:
                 after = found[-1].position
                 break
             found.append(
@@ -236,7 +235,7 @@ class _CandidateScan:
                     pair=pair,
                     reason=SAME_KEY,
                     score=_score(contenders, pair),
-                    position=ScanPosition(walk=_KEYS, id=key, first=pair[0], second=pair[1]),
+                    position=ScanPosition(scan=_KEYS, id=key, first=pair[0], second=pair[1]),
                 )
             )
         # The walk of links has met those that a link joins.
@@ -245,7 +244,7 @@ class _CandidateScan:
 
     async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
-        after = ScanPosition(walk=_RESOLUTIONS, first=UUID(int=number + 1))
+        after = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=number + 1))
         if _STATUSES[number] not in self._question.statuses:
             return [], after
         rows = await self._tx.rows(
@@ -256,7 +255,7 @@ class _CandidateScan:
             count=_RESOLUTION_ROWS,
         )
         if len(rows) == _RESOLUTION_ROWS:
-            after = ScanPosition(walk=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
+            after = ScanPosition(scan=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
         pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
         contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
         linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
@@ -274,7 +273,7 @@ class _CandidateScan:
                     pair=pair,
                     reason=CONTRADICTS if is_linked else SAME_KEY if has_same_key else RESOLUTION,
                     score=_score(contenders, pair),
-                    position=ScanPosition(walk=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
+                    position=ScanPosition(scan=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
                 )
             )
         return found, after
@@ -300,7 +299,7 @@ class _CandidateScan:
         return {(row["from_memory_id"], row["to_memory_id"]) for row in rows}
 
     def _may_conflict(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-        """Say whether both are there and of a type that the caller wants to see."""
+        """Return whether both are there and of a type that the caller wants to see."""
         types = [contenders[id_]["type"] for id_ in pair if id_ in contenders]
         return len(types) == len(pair) and (self._question.all_types or set(types) == {FACT})
 
@@ -309,7 +308,7 @@ class _CandidateScan:
 
 
 def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-    """Say whether two memories say different things of the same subject."""
+    """Return whether two memories of one subject have different content."""
     one, other = (contenders[id_] for id_ in pair)
     says = ("content_digest", "data_digest")
     return one["subject_id"] == other["subject_id"] and any(one[name] != other[name] for name in says)
@@ -317,7 +316,7 @@ def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
 
 def _have_same_key(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
     one, other = (contenders[id_]["fingerprint"] for id_ in pair)
-    return one is not None and one == other and curation.has_key(one)
+    return one is not None and one == other and has_key(one)
 
 
 def _score(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> float:

@@ -1,9 +1,8 @@
-"""Conflicts in the database: listed in portions, and resolved."""
+"""Conflicts in the database: listed in batches, and resolved."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
@@ -12,28 +11,28 @@ from google.protobuf.message import Message
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
-from skein_memory.conflicts import pairs as conflict_pairs
-from skein_memory.conflicts.model import Conflict, Resolution
+from skein_memory.conflicts import pairs
+from skein_memory.conflicts.model import Conflict, Resolution, pair_key
 from skein_memory.conflicts.pairs import BEGINNING, END, ScanPosition, sorted_pair
-from skein_memory.curation import model as curation
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import with_scores
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.conflicts.model import ResolutionDraft
     from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
@@ -46,22 +45,22 @@ _LAST = UUID(int=(1 << 128) - 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictCursor:
-    """Where a page begins: a portion of the walks, its end if known, and the last pair of it that was listed."""
+    """Where a page begins: a batch of the walks, its end if known, and the last pair of it that was listed."""
 
     start: ScanPosition = BEGINNING
     end: ScanPosition | None = None
     after: tuple[float, Pair] | None = None
 
     @property
-    def words(self) -> list[str]:
+    def to_token(self) -> list[str]:
         """Return it as a page token holds it."""
-        end = [""] * len(self.start.words) if self.end is None else self.end.words
+        end = [""] * len(self.start.to_token) if self.end is None else self.end.to_token
         after = ["", "", ""] if self.after is None else [repr(self.after[0]), *map(str, self.after[1])]
-        return [*self.start.words, *end, *after]
+        return [*self.start.to_token, *end, *after]
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Self | None:
-        """Read what a page token holds; None when it is none of ours."""
+        """Read a page token; None when it is invalid."""
         try:
             start, end, (score, a, b) = words[:4], words[4:8], words[8:]
             return cls(
@@ -75,43 +74,52 @@ class ConflictCursor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictBatch:
-    """Some conflicts of a portion, each with its rank there."""
+    """Some conflicts of a batch, each with its rank there."""
 
     conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
     # Where to go on behind all of them; None when there is nothing more.
     after: ConflictCursor | None
     portion: ConflictCursor
 
-    def behind(self, count: int) -> ConflictCursor | None:
-        """Return where to go on behind the first `count` conflicts; None when there is nothing more."""
+    def cursor_after(self, count: int) -> ConflictCursor | None:
+        """Return the cursor after the first `count` conflicts; None at the end."""
         if count == len(self.conflicts):
             return self.after
         return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
 
 
-class ConflictStore(Store):
-    """Finds conflicts, and reads and writes what was said of them."""
+class ConflictStore:
+    """Finds conflicts, and reads and writes their resolutions."""
+
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
+    ) -> None:
+        """Use the database, stored responses, quotas and policies of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
 
     async def find_conflicts(
-        self, tenant_id: UUID, question: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
+        self, tenant_id: UUID, conflict_filter: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a portion that come behind those listed before, the surest first."""
+        """Return the first `count` conflicts of a batch that come behind those listed before, the surest first."""
         async with self._database.tenant(tenant_id) as tx:
-            candidates, end = await conflict_pairs.scan_candidates(
-                tx, tenant_id, question, wanted.start, wanted.end, at=at
+            candidates, end = await pairs.scan_candidates(
+                tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
             )
-            said = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+            columns = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
             behind = sorted(
                 (
                     candidate
                     for candidate in candidates
-                    if _status(said.get(candidate.pair)) in question.statuses
+                    if _status(columns.get(candidate.pair)) in conflict_filter.statuses
                     and (wanted.after is None or candidate.rank > wanted.after)
                 ),
                 key=lambda candidate: candidate.rank,
             )
             page = behind[:count]
-            found = await entries.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            found = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
             shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
         memories = {memory.memory_id: memory for memory in shown}
         portion = replace(wanted, end=end)
@@ -124,7 +132,7 @@ class ConflictStore(Store):
                         b=memories[one.pair[1]],
                         reason=one.reason,
                         score=one.score,
-                        resolution=said.get(one.pair),
+                        resolution=columns.get(one.pair),
                     ),
                     one.rank,
                 )
@@ -138,36 +146,36 @@ class ConflictStore(Store):
     async def resolve_conflict(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: ResolutionDraft,
         respond: Callable[[Resolution], Response],
         *,
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Say what became of a conflict, in place of what was said before; or return the request's first answer.
+        """Replace the resolution of a conflict; or return the stored response.
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
-            # Whoever speaks of the same pair waits here.
-            memories = await entries.lock_memories(tx, tenant_id, pair)
+            # Concurrent resolutions of the same pair wait here.
+            memories = await memory_rows.lock_memories(tx, tenant_id, pair)
             if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
                 raise MemoryNotFound
             before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
-            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, curation.pair_key(*pair))
-            after = draft.after(before, last, pair, canonical_id, (None, None), at=at, by=by)
+            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
+            after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
             after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
             if before is not None:
                 await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
             await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
             await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -183,8 +191,8 @@ class ConflictStore(Store):
                 if not rows:
                     break
                 ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
-                gone = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-                expired = {row["memory_id"] for row in gone}
+                expired_rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
+                expired = {row["memory_id"] for row in expired_rows}
                 found += [
                     Resolution(**dict(row))
                     for row in rows
@@ -238,7 +246,7 @@ async def _apply_resolution(
     at: datetime,
     by: str,
 ) -> tuple[Resolution, int]:
-    """Make the link and end the validity that follow from what is said, and undo those from before.
+    """Create the link and end the validity that follow from a resolution, and undo those of the one before.
 
     Return the resolution with what it did, and how many links came, less those that went.
     """
@@ -246,7 +254,7 @@ async def _apply_resolution(
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
     count = 0
     if before is not None and before.link_id is not None:
-        count -= len(await edges.remove(tx, tenant_id, [before.link_id], at=at, by=by))
+        count -= len(await link_rows.remove(tx, tenant_id, [before.link_id], at=at, by=by))
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
         reopened = memories[before.other_memory_id]
         if reopened.draft.valid_to_time == before.closed_time:
@@ -269,13 +277,13 @@ async def _apply_resolution(
         updated_by=by,
         record_time=at,
     )
-    made = await edges.insert(tx, tenant_id, [link], at=at, by=by)
+    made = await link_rows.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
-        said = after.update_time
-        closed = said if draft.valid_from_time is None else max(said, draft.valid_from_time)
-        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=said != at)
+        columns = after.update_time
+        closed = columns if draft.valid_from_time is None else max(columns, draft.valid_from_time)
+        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=columns != at)
     return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
 
 
@@ -290,25 +298,25 @@ async def _end(
     keeps_time: bool = False,
 ) -> None:
     """Give a memory's validity another end; an import that brings what was said elsewhere keeps its update_time."""
-    after = memory.revised(replace(memory.draft, valid_to_time=end), at=at, by=by)
+    after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)
-    await entries.update_memory(tx, tenant_id, memory, after, at=at)
+    await memory_rows.update_memory(tx, tenant_id, memory, after, at=at)
 
 
 def revision_of(before: Resolution, until: datetime) -> Revision:
-    """Return what is kept of it when it changes or goes."""
+    """Return the revision that is stored when a resolution changes or is deleted."""
     canonical = before.canonical_memory_id
-    said = {
+    columns = {
         "status": before.status,
         "canonical_memory_id": None if canonical is None else str(canonical),
         "note": before.note,
     }
     return Revision(
         kind=_KIND,
-        item_id=curation.pair_key(before.a_memory_id, before.b_memory_id),
+        item_id=pair_key(before.a_memory_id, before.b_memory_id),
         revision=before.revision,
-        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        state=json.dumps(columns, ensure_ascii=False, separators=(",", ":")),
         from_time=before.update_time,
         until_time=until,
         changed_by=before.updated_by,
@@ -324,7 +332,7 @@ def _event(resolution: Resolution) -> Event:
     return Event(
         type="memory_conflict_resolved",
         entity_type=_KIND,
-        entity_id=curation.pair_key(resolution.a_memory_id, resolution.b_memory_id),
+        entity_id=pair_key(resolution.a_memory_id, resolution.b_memory_id),
         summary=f"conflict {resolution.status.replace('_', ' ')}",
         payload=payload,
     )

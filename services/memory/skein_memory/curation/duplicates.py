@@ -1,16 +1,19 @@
-"""Groups of memories that say the same to the same, found by walking their fingerprints."""
+"""Groups of duplicates, found by scanning fingerprints. Only memories with the same readers are grouped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_memory.curation import model as curation
+from skein_memory.memories import fingerprint as memories_fingerprint
+from skein_memory.memories import model as memories_model
+from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY
+from skein_memory.memories.model import draft_audience
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     import asyncpg
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 FEWEST_ALIKE = 2
-# Fingerprints that one call looks at; memories of one group that it settles, and memories in all.
-_FINGERPRINTS_AT_ONCE = 2000
-_MOST_OF_A_GROUP = 20
-_MOST_SETTLED = 200
+# Fingerprints that one call scans; memories of one group that it settles, and memories in all.
+_FINGERPRINTS_BATCH_SIZE = 2000
+_MAX_GROUP_SIZE = 20
+_MAX_SETTLED = 200
 _LAST = UUID(int=(1 << 128) - 1)
 # What memories that say the same to the same share: a fingerprint, and who sees them.
 DuplicateKey = tuple[UUID, tuple[str | None, ...]]
@@ -31,7 +34,7 @@ DuplicateKey = tuple[UUID, tuple[str | None, ...]]
 async def find_groups(
     tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
 ) -> tuple[list[tuple[DuplicateKey, list[UUID]]], UUID | None, set[tuple[UUID, UUID]]]:
-    """Return groups of memories that say the same to the same, and the fingerprint to go on behind; None: nowhere.
+    """Return groups of duplicates with the same readers, and the fingerprint to continue after; None at the end.
 
     The third value are pairs of them that contradict each other, the lower id first.
     """
@@ -40,12 +43,12 @@ async def find_groups(
         tenant_id=tenant_id,
         after_fingerprint=after,
         after_id=_LAST,
-        before_fingerprint=curation.FIRST_WITHOUT_KEY,
-        count=_FINGERPRINTS_AT_ONCE,
+        before_fingerprint=FIRST_WITHOUT_KEY,
+        count=_FINGERPRINTS_BATCH_SIZE,
     )
     walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
     place: UUID | None = None
-    if len(rows) == _FINGERPRINTS_AT_ONCE:
+    if len(rows) == _FINGERPRINTS_BATCH_SIZE:
         # The last group may go on behind what was read; it is settled next time, unless it is all there is.
         if len(walked) > 1:
             walked.pop()
@@ -56,14 +59,14 @@ async def find_groups(
     settled, last = 0, after
     for fingerprint, group in walked:
         for audience, members in _alike(group, contradictions, at):
-            if len(found) == most or settled >= _MOST_SETTLED:
+            if len(found) == most or settled >= _MAX_SETTLED:
                 return found, last, contradictions
-            found.append(((fingerprint, audience), members[:_MOST_OF_A_GROUP]))
+            found.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
             settled += len(found[-1][1])
-            if len(members) > _MOST_OF_A_GROUP and not dry_run:
+            if len(members) > _MAX_GROUP_SIZE and not dry_run:
                 # Those that are left have their turn with the next call.
                 return found, last, contradictions
-            if dry_run and (len(found) == most or settled >= _MOST_SETTLED):
+            if dry_run and (len(found) == most or settled >= _MAX_SETTLED):
                 # Nothing was settled, so the next call would only meet the same ones again.
                 return found, fingerprint, contradictions
         last = fingerprint
@@ -71,7 +74,7 @@ async def find_groups(
 
 
 async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[tuple[UUID, UUID]]:
-    """Return the pairs of some memories that a link or an open conflict says contradict each other."""
+    """Return the pairs of some memories that contradict each other by a link or an open conflict."""
     if not memory_ids:
         return set()
     rows = await tx.rows(QUERIES["find_disagreements"], tenant_id=tenant_id, memory_ids=list(memory_ids))
@@ -83,7 +86,7 @@ def _alike(
 ) -> list[tuple[tuple[str | None, ...], list[UUID]]]:
     """Gather memories that the same see and that do not disagree, two at least, each gathering with who sees it.
 
-    Those that nobody sees any more are left out.
+    Deleted and expired memories are left out.
     """
     # With a key, memories that say different things disagree. Data is never given up for other data, or for none.
     alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
@@ -91,7 +94,7 @@ def _alike(
         if row["expire_time"] is not None and row["expire_time"] <= at:
             continue
         who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
-        sameness = (curation.audience(row["scope"], **who), row["content_hash"])
+        sameness = (memories_model.audience(row["scope"], **who), row["content_hash"])
         gatherings, memory_id = alike.setdefault(sameness, []), row["memory_id"]
         for one in gatherings:
             if all((min(other, memory_id), max(other, memory_id)) not in contradictions for other in one):
@@ -108,10 +111,10 @@ def _alike(
 
 
 def is_still_member(memory: Memory | None, sameness: DuplicateKey, at: datetime) -> bool:
-    """Say whether a memory that was read again still belongs to its group."""
+    """Return whether a memory that was read again still belongs to its group."""
     return (
         memory is not None
         and memory.is_visible(at)
         and memory.draft.archive_time is None
-        and (curation.fingerprint(memory.draft), curation.draft_audience(memory.draft)) == sameness
+        and (memories_fingerprint.fingerprint(memory.draft), draft_audience(memory.draft)) == sameness
     )

@@ -4,7 +4,7 @@ SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- last_kept_revision --
+-- last_revision --
 -- Return the number of the last earlier state that is kept of something, so that its successor counts on.
 SELECT max(revision)
 FROM memory.revisions
@@ -32,7 +32,7 @@ ORDER BY source_key
 LIMIT :count;
 
 -- insert_source_trust --
--- Say something of a source for the first time; nothing is inserted when somebody else did at the same time.
+-- Insert the trust in a source; nothing is inserted when a concurrent transaction did.
 INSERT INTO memory.source_trust
     (tenant_id, source_key, trust, notes, revision, create_time, update_time, created_by, updated_by)
 VALUES

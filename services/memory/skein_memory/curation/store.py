@@ -1,8 +1,7 @@
-"""What changes the scores of memories, and what makes one of several: each in one transaction of bounded size."""
+"""Curation in the database: reinforce, decay, merge and consolidate, each in one transaction of bounded size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -13,20 +12,24 @@ from skein_kit.ids import new_ids
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import archive
+from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
-from skein_memory.scoring import model as scores
-from skein_memory.scoring.store import NOTHING, read_score_inputs, with_scores
-from skein_memory.store_base import Store
+from skein_memory.scoring import model as scoring_model
+from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.memories.model import Memory
     from skein_memory.scoring.model import Explanation
@@ -67,7 +70,7 @@ class DecayResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DuplicateGroup:
-    """Memories that say the same: the one that is kept, and the others."""
+    """A group of duplicates: the one that is kept, and those that are archived."""
 
     kept_id: UUID
     archived_ids: tuple[UUID, ...]
@@ -82,24 +85,33 @@ class MergeResult:
     moved_links: int
 
 
-class CurationStore(Store):
-    """Reinforces, decays, merges and consolidates memories, and explains what they are worth."""
+class CurationStore:
+    """Reinforces, decays, merges and consolidates memories, and explains their scores."""
+
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
+    ) -> None:
+        """Use the database, stored responses, quotas and policies of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
 
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
-        """Return a memory's id and what it is worth, term by term, at the time `at`. Raises MemoryNotFound."""
+        """Return a memory's id and its scores, term by term, at the time `at`. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
-            memory = entries.memory_of(found[name]) if name in found else None
+            memory = memory_rows.memory_of(found[name]) if name in found else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
-            around = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
+            inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
             formula = (await self._policies.of(tx, tenant_id)).importance_formula
-        return memory.memory_id, scores.explain(memory, around, formula=formula, at=at)
+        return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         name: str,
         by_much: Reinforcement,
         respond: Callable[[ReinforceResult], Response],
@@ -107,12 +119,12 @@ class CurationStore(Store):
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Raise the scores of a memory and of its neighbours; or return the request's first answer.
+        """Raise the scores of a memory and of its neighbours; or return the stored response.
 
         What contradicts the memory gains nothing by it. Raises MemoryNotFound.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
@@ -120,7 +132,7 @@ class CurationStore(Store):
                 raise MemoryNotFound
             memory_id: UUID = found[name]["memory_id"]
             neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
-            memories = await entries.lock_memories(tx, tenant_id, [memory_id, *neighbours])
+            memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
             if memory_id not in memories or not memories[memory_id].is_visible(at):
                 raise MemoryNotFound
             raised = []
@@ -131,33 +143,33 @@ class CurationStore(Store):
                 confidence, importance = share * by_much.confidence, share * by_much.importance
                 after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
                 if after.draft != before.draft:
-                    await entries.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
+                    await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
                 raised.append(after if after.draft != before.draft else before)
             response = respond(ReinforceResult(memories=raised, truncated=more))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def decay(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         respond: Callable[[DecayResult], Response],
         *,
         limit: int,
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Lower the scores of idle memories, as `decay_portion` does; or return the request's first answer."""
+        """Lower the scores of idle memories, as `decay_portion` does; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             days = (await self._policies.of(tx, tenant_id)).decay_days
             response = respond(await _decay(tx, tenant_id, days, limit=limit, at=at, by=by))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
-    async def decay_portion(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
+    async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
         """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
         async with self._database.tenant(tenant_id) as tx:
             days = (await self._policies.of(tx, tenant_id)).decay_days
@@ -166,47 +178,47 @@ class CurationStore(Store):
     async def merge(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
-        wanted: Sequence[str],
+        idempotency_key: IdempotencyKey,
+        memory_names: Sequence[str],
         respond: Callable[[MergeResult], Response],
         *,
         max_content: int,
         at: datetime,
         by: str,
     ) -> tuple[Response, list[Document]] | bytes:
-        """Let the first of some memories take in the others; or return the request's first answer.
+        """Merge memories into the first of them; or return the stored response.
 
         Return the answer and the documents whose vectors are to be made. Raises MemoryNotFound, ContentTooLong,
         MergeTooLarge and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
-            if not found.keys() >= set(wanted):
+            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+            if not found.keys() >= set(memory_names):
                 raise MemoryNotFound
             # Two names may stand for one memory.
-            ids = list(dict.fromkeys(found[name]["memory_id"] for name in wanted))
-            locked = await entries.lock_memories(tx, tenant_id, ids)
+            ids = list(dict.fromkeys(found[name]["memory_id"] for name in memory_names))
+            locked = await memory_rows.lock_memories(tx, tenant_id, ids)
             if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
                 raise MemoryNotFound
             memories = [locked[id_] for id_ in ids]
             after = curation.merge(memories, max_content=max_content, at=at, by=by)
-            documents = await entries.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+            documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
             await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
             moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
             change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": change})
         return response, documents
 
     async def consolidate(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         respond: Callable[[Sequence[DuplicateGroup], UUID | None], Response],
         *,
         after: UUID,
@@ -215,22 +227,22 @@ class CurationStore(Store):
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Keep one of each group of memories that say the same, and archive the others; or return the first answer.
+        """Keep one memory of each group of duplicates, and archive the others; or return the stored response.
 
-        A group are those that the same see, that have not expired and that do not disagree. It looks at a bounded
+        A group are those that the same see, that have not expired and that do not disagree. It scans a bounded
         number of memories whose fingerprints lie behind `after`; `respond` gets the groups and where the next call goes
         on, None for nowhere. A `dry_run` changes nothing, and of very many groups with one fingerprint names only some.
         Raises QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            found, place, contradictions = await duplicates.find_groups(
+            found, cursor, contradictions = await duplicates.find_groups(
                 tx, tenant_id, after, most, at=at, dry_run=dry_run
             )
             ids = [id_ for _, members in found for id_ in members]
-            read = entries.read_memories if dry_run else entries.lock_memories
+            read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
             memories = await read(tx, tenant_id, ids) if ids else {}
             groups: list[DuplicateGroup] = []
             for sameness, members in found:
@@ -242,12 +254,12 @@ class CurationStore(Store):
                         groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
             links = 0
             if not dry_run:
-                gone = [memories[id_] for group in groups for id_ in group.archived_ids]
-                await _archive(tx, tenant_id, gone, event="memory_consolidated", at=at, by=by)
+                archived = [memories[id_] for group in groups for id_ in group.archived_ids]
+                await _archive(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
                 pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
                 links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
-            response = respond(groups, place)
-            await self._requests.answer(tx, tenant_id, once, response)
+            response = respond(groups, cursor)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -266,7 +278,7 @@ async def _decay(
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
         return DecayResult(decayed=0, more=False)
-    memories = await entries.lock_memories(tx, tenant_id, memory_ids)
+    memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have done some of them while the locks were waited for.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
     decayed = 0
@@ -277,17 +289,17 @@ async def _decay(
         idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
         read = row["last_access_time"]
         used = memory.update_time if read is None else max(memory.update_time, read)
-        periods, then = idleness.until(used, at, decay_days)
+        periods, then = idleness.due_periods(used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
-            await entries.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
+            await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
             decayed += 1
         await tx.execute(
             QUERIES["mark_decay"],
             tenant_id=tenant_id,
             memory_id=memory.memory_id,
             decay_time=None if then is None else then.since,
-            decay_periods=curation.MOST_DECAY_PERIODS if then is None else then.periods,
+            decay_periods=curation.MAX_DECAY_PERIODS if then is None else then.periods,
         )
     return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
 
@@ -296,9 +308,9 @@ async def _archive(
     tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, event: str, at: datetime, by: str
 ) -> None:
     for before in memories:
-        after = curation.archive(before, at=at, by=by)
+        after = archive(before, at=at, by=by)
         if after is not before:
-            await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
+            await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
 
 
 async def _supersede(
@@ -323,7 +335,7 @@ async def _supersede(
         )
         for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
-    return len(await edges.insert(tx, tenant_id, links, at=at, by=by))
+    return len(await link_rows.insert(tx, tenant_id, links, at=at, by=by))
 
 
 async def _move_links(
@@ -337,15 +349,15 @@ async def _move_links(
     ids = {row["link_id"] for row in rows}
     if len(ids) > MAX_LINKS:
         raise MergeTooLarge(kind="links", limit=MAX_LINKS)
-    removed = await edges.remove(tx, tenant_id, sorted(ids), at=at, by=by)
-    gone = set(others)
+    removed = await link_rows.remove(tx, tenant_id, sorted(ids), at=at, by=by)
+    archived = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}
     for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
         led = replace(
             link,
             link_id=id_,
-            from_memory_id=target if link.from_memory_id in gone else link.from_memory_id,
-            to_memory_id=target if link.to_memory_id in gone else link.to_memory_id,
+            from_memory_id=target if link.from_memory_id in archived else link.from_memory_id,
+            to_memory_id=target if link.to_memory_id in archived else link.to_memory_id,
             create_time=at,
             created_by=by,
             revision=1,
@@ -355,5 +367,5 @@ async def _move_links(
         )
         if led.from_memory_id != led.to_memory_id:
             moved.setdefault(led.pair, led)
-    made = await edges.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
+    made = await link_rows.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
     return len(made), len(made) - len(removed)

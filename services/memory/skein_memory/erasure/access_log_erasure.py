@@ -1,7 +1,7 @@
-"""What the access log and the statistics keep of a person beyond the rows about them, and its removal.
+"""The erasure of a person from the access log and the planner's statistics.
 
-A call that is at work while a person is erased is recorded seconds later. So each erasure is noted, the access log is
-cleared at once, once more half a minute later, and again when the longest call is recorded; then the note goes.
+A call in flight during an erasure is logged seconds later. So each erasure is recorded, and the access log is cleared
+three times: at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from skein_kit.ids import min_id_at, new_id
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
 
 # By then every process has recorded what ended, and dropped what it held in memory.
 SETTLE_TIME = timedelta(seconds=30)
@@ -30,7 +28,7 @@ _LONGEST_CALL = timedelta(minutes=10)
 _LONGEST_SEARCH = timedelta(minutes=1)
 _SECRET_BYTES = 32
 # Accesses that one transaction clears.
-_CLEARED_AT_ONCE = 5000
+_CLEARED_BATCH_SIZE = 5000
 
 
 async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
@@ -40,7 +38,7 @@ async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, a
 
 
 async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[str]:
-    """Return the sessions that memories belong to, or did; the session service need not know them."""
+    """Return the sessions that memories belong or belonged to; the session service may not know them."""
     rows = await tx.rows(QUERIES["sessions_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
     return {row["session_id"] for row in rows}
 
@@ -48,7 +46,7 @@ async def sessions_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUI
 async def clear_sessions(
     tx: Transaction, tenant_id: UUID, subject_id: str, session_ids: Iterable[str], *, at: datetime
 ) -> None:
-    """Take the sessions of a person out of the access log, and note that they were erased."""
+    """Clear the sessions of a person from the access log, and record their erasure."""
     if names := sorted(set(session_ids)):
         await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
         for name in names:
@@ -57,18 +55,18 @@ async def clear_sessions(
 
 async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
     """Remove the recorded words of searches that found memories; return from how many accesses."""
-    return await tx.execute(QUERIES["clear_words_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    return await tx.execute(QUERIES["clear_queries_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
 
 
 async def log_end(tx: Transaction) -> str:
-    """Return how far the write-ahead log goes."""
+    """Return the end of the write-ahead log."""
     position: str = await tx.value(QUERIES["log_end"])
     return position
 
 
 async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
     await tx.execute(
-        QUERIES["note_erasure"],
+        QUERIES["insert_erasure"],
         tenant_id=tenant_id,
         erasure_id=new_id(at),
         name=name,
@@ -77,18 +75,18 @@ async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) ->
     )
 
 
-class AccessLogErasure(Store):
-    """Removes from the access log and the statistics what they keep of erased people and sessions."""
+class AccessLogErasure:
+    """Clears erased people and sessions from the access log and the planner's statistics."""
 
-    def __init__(self, tables: Tables, *, longest_call: timedelta) -> None:
-        """Keep the notes of erasures until calls that may last so long are recorded."""
-        super().__init__(tables)
-        self.keep = longest_call + SETTLE_TIME
+    def __init__(self, database: Database, *, longest_call: timedelta) -> None:
+        """Keep the records of erasures until the access log has all calls that may last `longest_call`."""
+        self._database = database
+        self.retention = longest_call + SETTLE_TIME
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
-        """Take a person out of the access log; return how many accesses were changed."""
-        cleared, count = 0, _CLEARED_AT_ONCE
-        while count == _CLEARED_AT_ONCE:
+        """Clear a person from the access log; return how many accesses were changed."""
+        cleared, count = 0, _CLEARED_BATCH_SIZE
+        while count == _CLEARED_BATCH_SIZE:
             async with self._database.tenant(tenant_id) as tx:
                 count = await tx.execute(
                     QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
@@ -97,11 +95,11 @@ class AccessLogErasure(Store):
         async with self._database.tenant(tenant_id) as tx:
             display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
             names = sorted({subject_id.strip(), display_name.strip()} - {""})
-            cleared += await tx.execute(QUERIES["clear_words_naming"], tenant_id=tenant_id, names=names)
+            cleared += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
         return cleared
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
-        """Clear the access log once more of what was erased; say whether the last was cleared for some erasure.
+        """Clear the access log once more of what was erased; return whether the last was cleared for some erasure.
 
         What fails is done again by the next call, as the notes of the erasures go last.
         """
@@ -111,19 +109,22 @@ class AccessLogErasure(Store):
             times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
         if times is None or times["first_time"] is None:
             return False
-        since, before = min_id_at(times["first_time"] - max(_LONGEST_CALL, self.keep)), min_id_at(times["last_time"])
+        since, before = (
+            min_id_at(times["first_time"] - max(_LONGEST_CALL, self.retention)),
+            min_id_at(times["last_time"]),
+        )
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
-            await tx.execute(QUERIES["clear_words_of_lost_memories"], **of_tenant, since_id=since)
+            await tx.execute(QUERIES["clear_queries_of_missing_memories"], **of_tenant, since_id=since)
             since = min_id_at(times["first_time"] - _LONGEST_SEARCH)
-            await tx.execute(QUERIES["clear_words_between"], **of_tenant, since_id=since, before_id=before)
+            await tx.execute(QUERIES["clear_queries_between"], **of_tenant, since_id=since, before_id=before)
             await tx.execute(QUERIES["delete_access_key"], **of_tenant)
-            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.keep) > 0
+            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.retention) > 0
 
     async def refresh_statistics(self, *, before: datetime) -> None:
         """Make the planner's statistics anew that are older than a time.
 
-        Each table has a transaction of its own: whoever reads the log of changes waits for open ones.
+        Each table has a transaction of its own, because readers of the event log wait for open ones.
         """
         async with self._database.shared() as tx:
             tables = await tx.rows(QUERIES["outdated_statistics"], before=before)

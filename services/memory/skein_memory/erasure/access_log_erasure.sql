@@ -1,5 +1,5 @@
--- note_erasure --
--- Note by a digest that somebody was erased, so that what is recorded a moment later is erased too. Notes of a tenant share
+-- insert_erasure --
+-- Record by a digest that a person was erased, so that calls logged a moment later are cleared too. Records of a tenant share
 -- a secret while there are any.
 INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
 SELECT :tenant_id, :erasure_id::uuid, own.secret, sha256(own.secret || convert_to(:name::text, 'UTF8')),
@@ -80,14 +80,14 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     WHERE late.tenant_id = :tenant_id AND late.access_id >= :since_id AND known.name IS NOT NULL
         AND sha256(own.secret || convert_to(known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
 
--- clear_words_between --
+-- clear_queries_between --
 -- Remove the words of searches between two times, whatever they are.
 UPDATE memory.access_log
 SET request_data = NULL
 WHERE tenant_id = :tenant_id AND access_id >= :since_id AND access_id < :before_id
     AND request_data @? '$.**.query ? (@.type() == "string")';
 
--- clear_words_of_memories --
+-- clear_queries_of_memories --
 -- Remove the words of searches that found some memories, from all that was recorded of these searches.
 UPDATE memory.access_log AS access
 SET request_data = NULL
@@ -100,7 +100,7 @@ WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
     AND access.create_time = search.create_time
     AND access.request_data @? '$.**.query ? (@.type() == "string")';
 
--- clear_words_of_lost_memories --
+-- clear_queries_of_missing_memories --
 -- The same of searches since a time that found memories which are in no table any more.
 UPDATE memory.access_log AS access
 SET request_data = NULL
@@ -117,7 +117,7 @@ WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
     AND access.create_time = search.create_time
     AND access.request_data @? '$.**.query ? (@.type() == "string")';
 
--- clear_words_naming --
+-- clear_queries_by_text --
 -- Remove the words of searches that name a person by one of some names, as whole words, whatever their case.
 UPDATE memory.access_log AS access
 SET request_data = NULL

@@ -1,9 +1,7 @@
-"""Taking memories out of cold storage for good: by their names, by a person, or by what a filter says."""
+"""Purges of archived memories: by name, by subject, or by filter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -12,32 +10,36 @@ from skein_kit import filters
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, parse_id
 from skein_kit.json_values import exact
-from skein_memory.cold_storage import rows as cold_rows
-from skein_memory.cold_storage.files import ArchiveReader
+from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, purge_events
+from skein_memory.erasure.model import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
+from skein_memory.memories.events import purge_events
 from skein_memory.memories.filter_fields import fields_of_row
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.cold_storage.files import ColdFiles
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
+    from skein_memory.cold_storage.files import ArchiveReader
     from skein_memory.listing.filter import Filter
 
     Rows = Mapping[str, Sequence[dict[str, Any]]]
 
 # Archives whose files one call reads for a filter, and how many it looks for them among.
-ARCHIVES_AT_ONCE = 4
-_LOOKED_AT = 200
+ARCHIVES_BATCH_SIZE = 4
+_SCAN_BATCH_SIZE = 200
 # Memories of a person that are found at once.
-_FOUND_AT_ONCE = 2000
+_FOUND_BATCH_SIZE = 2000
 _BEFORE_ALL = UUID(int=0)
 
 
@@ -58,17 +60,23 @@ class ArchivePurge:
 
     memory_ids: list[UUID]
     names: AbstractSet[str] = frozenset()
-    # None: nobody looked.
-    seen: UUID | None = None
+    # None: archives were not scanned.
+    newest_archive_id: UUID | None = None
     # Whether there are archives after that one.
     more: bool = False
 
 
-class ArchivePurgeStore(ArchiveReader):
-    """Removes memories that lie in archives; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
+class ArchivePurgeStore:
+    """Purges archived memories; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
 
-    async def named(
-        self, tenant_id: UUID, names: Sequence[str], wanted: Filter, *, after: UUID | None, wish: PurgeOptions
+    def __init__(self, database: Database, *, reader: ArchiveReader, cold: ColdFiles) -> None:
+        """Use the database of the service, and the files of archives."""
+        self._database = database
+        self._reader = reader
+        self._cold = cold
+
+    async def purge_by_names(
+        self, tenant_id: UUID, names: Sequence[str], filter_: Filter, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
         """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
         ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
@@ -80,16 +88,18 @@ class ArchivePurgeStore(ArchiveReader):
         rows = [row for row in rows if after is None or row["archive_id"] > after]
         known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
         meant = frozenset(name for name in names if name in known or (parse_id(name) or name) in known)
-        gone: list[UUID] = []
+        purged_ids: list[UUID] = []
         for archive_id, memory_ids in _by_archive(rows).items():
-            gone += await self._expunge(tenant_id, archive_id, _choosing(wanted.condition(wish.at), memory_ids), wish)
-        return ArchivePurge(memory_ids=gone, names=meant, seen=newest)
+            purged_ids += await self._purge_from_archive(
+                tenant_id, archive_id, _choosing(filter_.condition(options.at), memory_ids), options
+            )
+        return ArchivePurge(memory_ids=purged_ids, names=meant, newest_archive_id=newest)
 
-    async def of_subject(
-        self, tenant_id: UUID, subject_id: str, *, after: UUID | None, wish: PurgeOptions
+    async def purge_subject(
+        self, tenant_id: UUID, subject_id: str, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
         """Remove all memories about a person from archives after one."""
-        gone: list[UUID] = []
+        purged_ids: list[UUID] = []
         since = _BEFORE_ALL if after is None else UUID(int=after.int + 1)
         async with self._database.tenant(tenant_id) as tx:
             newest = await _newest(tx, tenant_id)
@@ -100,81 +110,89 @@ class ArchivePurgeStore(ArchiveReader):
                     tenant_id=tenant_id,
                     subject_id=subject_id,
                     since_id=since,
-                    count=_FOUND_AT_ONCE,
+                    count=_FOUND_BATCH_SIZE,
                 )
-            found, is_all = _by_archive(rows), len(rows) < _FOUND_AT_ONCE
+            found, is_all = _by_archive(rows), len(rows) < _FOUND_BATCH_SIZE
             if not is_all:
-                # The last archive may hold more than were found, and is asked for again.
+                # The last archive may hold more than were found, and is requested again.
                 since = max(found)
                 del found[since]
             for archive_id, memory_ids in found.items():
-                gone += await self._expunge(tenant_id, archive_id, _choosing(None, memory_ids), wish)
+                purged_ids += await self._purge_from_archive(
+                    tenant_id, archive_id, _choosing(None, memory_ids), options
+                )
             if is_all:
-                return ArchivePurge(memory_ids=gone, seen=newest)
+                return ArchivePurge(memory_ids=purged_ids, newest_archive_id=newest)
 
-    async def passing(self, tenant_id: UUID, wanted: Filter, *, after: UUID | None, wish: PurgeOptions) -> ArchivePurge:
-        """Remove what passes from some archives after one, whose files are read and held against the filter."""
+    async def purge_matching(
+        self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
+    ) -> ArchivePurge:
+        """Purge what matches from some archives after one; their files are read."""
         async with self._database.tenant(tenant_id) as tx:
-            looked = await tx.rows(
+            scanned = await tx.rows(
                 QUERIES["walk_archives"],
                 tenant_id=tenant_id,
                 after_id=after or _BEFORE_ALL,
-                subject_id=wanted.subject_id,
-                count=_LOOKED_AT,
+                subject_id=filter_.subject_id,
+                count=_SCAN_BATCH_SIZE,
             )
-        gone: list[UUID] = []
-        choose, files = _choosing(wanted.condition(wish.at), None), 0
-        for place, row in enumerate(looked, start=1):
-            if row["may_hold"] and wanted.may_be_of(row["from_time"], row["to_time"]):
-                gone += await self._expunge(tenant_id, row["archive_id"], choose, wish)
+        purged_ids: list[UUID] = []
+        choose, files = _choosing(filter_.condition(options.at), None), 0
+        for index, row in enumerate(scanned, start=1):
+            if row["may_hold"] and filter_.may_match_created_between(row["from_time"], row["to_time"]):
+                purged_ids += await self._purge_from_archive(tenant_id, row["archive_id"], choose, options)
                 files += 1
-            if files == ARCHIVES_AT_ONCE and place < len(looked):
-                return ArchivePurge(memory_ids=gone, seen=row["archive_id"], more=True)
-        seen = looked[-1]["archive_id"] if looked else after or _BEFORE_ALL
-        return ArchivePurge(memory_ids=gone, seen=seen, more=len(looked) == _LOOKED_AT)
+            if files == ARCHIVES_BATCH_SIZE and index < len(scanned):
+                return ArchivePurge(memory_ids=purged_ids, newest_archive_id=row["archive_id"], more=True)
+        seen = scanned[-1]["archive_id"] if scanned else after or _BEFORE_ALL
+        return ArchivePurge(memory_ids=purged_ids, newest_archive_id=seen, more=len(scanned) == _SCAN_BATCH_SIZE)
 
-    async def _expunge(
-        self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], wish: PurgeOptions
+    async def _purge_from_archive(
+        self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], options: PurgeOptions
     ) -> Sequence[UUID]:
-        """Take what is chosen out of an archive; return which: none when somebody else restored it meanwhile."""
+        """Purge chosen memories from an archive; return their ids: none when the archive was restored meanwhile."""
         while True:
             try:
-                archive, rows = await self._read(tenant_id, archive_id)
+                archive, rows = await self._reader.read(tenant_id, archive_id)
             except ArchiveNotFound:
                 return ()
-            gone = sorted(choose(rows))
-            if wish.dry_run or not gone:
-                return gone
-            names = {str(id_) for id_ in gone}
-            left = {
+            purged_ids = sorted(choose(rows))
+            if options.dry_run or not purged_ids:
+                return purged_ids
+            names = {str(id_) for id_ in purged_ids}
+            remaining_rows = {
                 table: [
-                    row for row in held if not any(row[column] in names for column in cold_rows.ARCHIVED_TABLES[table])
+                    row
+                    for row in table_rows
+                    if not any(row[column] in names for column in archive_rows.ARCHIVED_TABLES[table])
                 ]
-                for table, held in rows.items()
+                for table, table_rows in rows.items()
             }
             written = (
-                await self._cold.write(tenant_id, archive_id, cold_rows.write_lines(left)) if left["entries"] else None
+                await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(remaining_rows))
+                if remaining_rows["entries"]
+                else None
             )
             async with self._database.tenant(tenant_id) as tx:
                 locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
                 is_mine = locked is not None and locked["checksum"] == archive["checksum"]
                 if is_mine:
-                    await _record_purge(tx, tenant_id, gone, rows, wish)
+                    await _record_purge(tx, tenant_id, purged_ids, rows, options)
                     if written is None:
                         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
                     else:
                         await tx.execute(
-                            QUERIES["shrink_archive"],
+                            QUERIES["update_archive_after_purge"],
                             tenant_id=tenant_id,
                             archive_id=archive_id,
-                            memory_count=len(left["entries"]),
+                            memory_count=len(remaining_rows["entries"]),
                             byte_count=written.byte_count,
                             checksum=written.checksum,
                         )
             if is_mine:
                 await self._cold.delete(tenant_id, archive_id, archive["checksum"])
-                return gone
-            # Somebody else changed it meanwhile: it has its turn again.
+                return purged_ids
+            # The archive was changed meanwhile: try again.
             if written is not None:
                 await self._cold.delete(tenant_id, archive_id, written.checksum)
 
@@ -185,31 +203,35 @@ async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
     return newest or _BEFORE_ALL
 
 
-async def _record_purge(tx: Transaction, tenant_id: UUID, gone: Sequence[UUID], rows: Rows, wish: PurgeOptions) -> None:
-    """Leave of memories in an archive what a purge leaves: tombstones, the event, and no stored answer."""
-    names = {str(id_) for id_ in gone}
-    said = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
+async def _record_purge(
+    tx: Transaction, tenant_id: UUID, purged_ids: Sequence[UUID], rows: Rows, options: PurgeOptions
+) -> None:
+    """Write what a purge of archived memories leaves: tombstones and events; clear stored responses."""
+    names = {str(id_) for id_ in purged_ids}
+    stored_rows = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
     await tombstones.insert_memories(
         tx,
         tenant_id,
-        gone,
-        at=wish.at,
-        external_ids=sorted({row["external_id"] for row in said if row["external_id"] is not None}),
-        sayings=[(row["type"], row["content"], _json(row["data"])) for row in said],
+        purged_ids,
+        at=options.at,
+        external_ids=sorted({row["external_id"] for row in stored_rows if row["external_id"] is not None}),
+        sayings=[(row["type"], row["content"], _json(row["data"])) for row in stored_rows],
     )
-    await access_log_erasure.clear_queries(tx, tenant_id, gone)
-    if wish.of_person:
-        sessions = {row["session_id"] for row in said if row["session_id"]}
-        await access_log_erasure.clear_sessions(tx, tenant_id, wish.of_person, sessions, at=wish.at)
-    await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=gone)
+    await access_log_erasure.clear_queries(tx, tenant_id, purged_ids)
+    if options.of_person:
+        sessions = {row["session_id"] for row in stored_rows if row["session_id"]}
+        await access_log_erasure.clear_sessions(tx, tenant_id, options.of_person, sessions, at=options.at)
+    await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=purged_ids)
     await tx.execute(
-        QUERIES["empty_answers"],
+        QUERIES["clear_responses"],
         tenant_id=tenant_id,
-        since_time=wish.at - LIFETIME,
+        since_time=options.at - LIFETIME,
         names=sorted(names),
         spared=list(KEPT_RESPONSE_TYPES),
     )
-    await writer.insert_events(tx, tenant_id, purge_events(gone, new_id(wish.at)), at=wish.at, by=wish.by)
+    await writer.insert_events(
+        tx, tenant_id, purge_events(purged_ids, new_id(options.at)), at=options.at, by=options.by
+    )
 
 
 def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:

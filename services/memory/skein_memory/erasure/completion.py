@@ -33,7 +33,7 @@ class ErasureCompleter:
         """Complete the erasures of this store."""
         self._erasures = erasures
         # Due times by the loop's clock; all entries of one queue have the same delay.
-        delays = (SETTLE_TIME.total_seconds(), erasures.keep.total_seconds())
+        delays = (SETTLE_TIME.total_seconds(), erasures.retention.total_seconds())
         self._due = {delay + _SPARE_SECONDS: asyncio.Queue[tuple[float, UUID]]() for delay in delays}
         # Planner statistics from before this time may contain values of erased people; None: there are none.
         self._outdated: datetime | None = None

@@ -1,56 +1,56 @@
--- erase_versions --
+-- purge_memory_versions --
 -- Remove what memories said before.
 DELETE FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_revisions --
+-- purge_memory_revisions --
 -- Remove earlier states of what names memories.
 DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id
     AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
--- erase_accesses --
+-- purge_memory_accesses --
 -- Remove how often memories were used.
 DELETE FROM memory.accesses
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_links --
+-- purge_memory_links --
 -- Remove the links of memories, both ways.
 DELETE FROM memory.links
 WHERE tenant_id = :tenant_id
     AND (from_memory_id = ANY (:memory_ids::uuid[]) OR to_memory_id = ANY (:memory_ids::uuid[]));
 
--- erase_tags --
+-- purge_memory_tags --
 -- Remove the tags of memories.
 DELETE FROM memory.tags
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_properties --
+-- purge_memory_properties --
 -- Remove the properties of memories.
 DELETE FROM memory.properties
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_external_ids --
+-- purge_memory_external_ids --
 -- Remove the ids that memories have in other systems.
 DELETE FROM memory.external_ids
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_fact_keys --
+-- purge_memory_fact_keys --
 -- Remove the keys that facts hold.
 DELETE FROM memory.fact_keys
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_documents --
+-- purge_memory_documents --
 -- Take memories out of the search index; their postings and vectors go with them.
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
 
--- erase_entries --
+-- purge_memory_entries --
 -- Remove memories; whatever else hangs on them goes with them.
 DELETE FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- empty_answers --
+-- clear_responses --
 -- Empty the stored answers that speak of memories: repeated, the request gets an answer without them and does nothing.
 -- Answers are kept for a day; each is looked through once, however many memories are asked for.
 UPDATE memory.requests
@@ -62,7 +62,7 @@ WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
             encode(response, 'escape'), '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}', 'g') AS found (ids)
         WHERE found.ids[1] = ANY (:names::text[]));
 
--- read_sayings --
+-- read_contents --
 -- Return what memories say and have said, with its type.
 SELECT said.type, said.content, said.data
 FROM (
@@ -74,7 +74,7 @@ FROM (
 ) AS said
 WHERE said.content <> '' OR said.data IS NOT NULL;
 
--- take_salt --
+-- insert_salt --
 -- Give a tenant the salt of its tombstones, unless it has one.
 INSERT INTO memory.tombstone_salts (tenant_id, salt)
 VALUES (:tenant_id, :salt)
@@ -106,35 +106,35 @@ WHERE tenant_id = :tenant_id AND digest = ANY (:digests::bytea[]);
 SELECT external_id FROM memory.external_ids
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_secrets --
+-- purge_memory_secrets --
 -- Remove the secrets of memories of the vault.
 DELETE FROM memory.secrets
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_waiting --
+-- purge_memory_waiting --
 -- Remove what names memories and waits for others from cold storage.
 DELETE FROM memory.waiting
 WHERE tenant_id = :tenant_id
     AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
--- erase_tasks --
+-- purge_memory_tasks --
 -- Remove memories from the lists of tasks.
 DELETE FROM memory.tasks
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- erase_aliases --
+-- purge_memory_aliases --
 -- Remove what memories are names of, and what has them as a name.
 DELETE FROM memory.aliases
 WHERE tenant_id = :tenant_id
     AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids::uuid[]));
 
--- erase_conflict_resolutions --
+-- purge_memory_conflict_resolutions --
 -- Remove how conflicts of memories were resolved.
 DELETE FROM memory.conflict_resolutions
 WHERE tenant_id = :tenant_id
     AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids::uuid[]));
 
--- erase_snapshot_items --
+-- purge_memory_snapshot_items --
 -- Remove what snapshots copied of memories, and of what names them.
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
@@ -174,7 +174,7 @@ WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
 ORDER BY block_id
 FOR UPDATE;
 
--- hold_blocks --
+-- lock_blocks_with_agents --
 -- Keep others from removing blocks for good while they are copied.
 SELECT block_id
 FROM memory.blocks
@@ -182,28 +182,28 @@ WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
 ORDER BY block_id
 FOR KEY SHARE;
 
--- erase_block_revisions --
+-- purge_memory_block_revisions --
 -- Remove what blocks said before: some of them all of it, the others what they said while they were about a person.
 DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[])
     AND (item_id = ANY (:own_ids::text[]) OR subject_id = :subject_id);
 
--- erase_block_copies --
+-- purge_memory_block_copies --
 -- Remove what snapshots copied of blocks.
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[]);
 
--- erase_block_agents --
+-- purge_memory_block_agents --
 -- Take blocks from every agent.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 
--- erase_blocks --
+-- purge_memory_blocks --
 -- Remove blocks.
 DELETE FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 
--- empty_block_answers --
+-- clear_block_responses --
 -- Empty the stored answers that show blocks: repeated, the request gets an answer without them and does nothing.
 UPDATE memory.requests
 SET response = '', fingerprint = ''

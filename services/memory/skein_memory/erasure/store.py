@@ -1,9 +1,8 @@
-"""Removing memories for good, with every copy of what they say; and forgetting many at once."""
+"""Purges of memories with every copy of their content, and deletion of many memories at once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,23 +14,27 @@ from google.protobuf.message import Message
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.search_text import postings
-from skein_memory.blocks import purge as erased_blocks
+from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import CONTENT_TABLES, KEPT_RESPONSE_TYPES, PurgeReceipt, purge_events
+from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
-from skein_memory.listing import store as finding
+from skein_memory.listing import store as listing_store
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.content_tables import CONTENT_TABLES
+from skein_memory.memories.events import purge_events
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
@@ -42,16 +45,16 @@ _RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200
 # Expired memories that one transaction erases, and transactions of one call.
-_EXPIRED_AT_ONCE = 200
-_EXPIRED_PORTIONS = 20
-_NOTHING = finding.MatchingIds(memory_ids=[], after=None)
+_EXPIRED_BATCH_SIZE = 200
+_EXPIRED_BATCHES = 20
+_NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurgeResult:
-    """What became of a selection: `receipt` for what went for good, and where to go on; None when nothing is left.
+    """What became of a selection: `receipt` for what went for good, and the next cursor; None when nothing is left.
 
-    Blocks are gone through when no memories are left: then `blocks_after` tells where to go on.
+    Blocks are gone through when no memories are left: then `blocks_after` tells the next cursor.
     """
 
     memory_ids: list[UUID]
@@ -65,7 +68,7 @@ class PurgeResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Which memories are meant: those that pass, and of `names` only if there are any.
+    """Selected memories: those that match the filter, and of `names` only if there are any.
 
     With them may go the blocks about `subject_id`; from `blocks_after` on, if only these are left.
     """
@@ -77,37 +80,46 @@ class Selection:
     subject_id: str = ""
     blocks_after: str | None = None
     # Whether no memories are left to look for: what lies in cold storage takes longer.
-    is_done: bool = False
+    is_table_done: bool = False
     # The archive up to which cold storage was looked through; None when it was not.
-    seen: UUID | None = None
+    newest_archive_id: UUID | None = None
 
 
 class _Undone(Exception):
     """Leaves a transaction without a trace."""
 
 
-class PurgeStore(Store):
+class PurgeStore:
     """Removes memories."""
 
-    async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
-        """Read the memories of a selection, newest first; and where to go on, None when there are no more."""
-        async with self._database.tenant(tenant_id) as tx:
-            found, _ = await _selected(tx, tenant_id, selection, at=at)
-            return await finding.read(tx, tenant_id, found.memory_ids, None), found.after
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
+    ) -> None:
+        """Use the database, stored responses, quotas and policies of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
 
-    async def first_answer(self, tenant_id: UUID, once: IdempotencyKey) -> bytes | None:
-        """Return what a request was answered when it came first; None when it is new."""
+    async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
+        """Read the memories of a selection, newest first; and the next cursor, None when there are no more."""
+        async with self._database.tenant(tenant_id) as tx:
+            found, _ = await _select(tx, tenant_id, selection, at=at)
+            return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
+
+    async def find_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey) -> bytes | None:
+        """Return the stored response of a request; None for a new request."""
         first: bytes | None = None
         with suppress(_Undone):
             async with self._database.tenant(tenant_id) as tx:
-                first = await self._requests.claim(tx, tenant_id, once)
+                first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 raise _Undone
         return first
 
     async def purge(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         selection: Selection,
         respond: Callable[[PurgeResult], Response],
         *,
@@ -115,24 +127,24 @@ class PurgeStore(Store):
         by: str,
         dry_run: bool,
     ) -> Response | bytes:
-        """Remove the memories of a selection for good, or find out what would go; or return the first answer."""
+        """Remove the memories of a selection for good, or find out what would go; or return the stored response."""
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is not None:
                     return first
-                found, not_found = await _selected(tx, tenant_id, selection, at=at)
-                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                found, not_found = await _select(tx, tenant_id, selection, at=at)
+                memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
                 sessions = (
                     await access_log_erasure.sessions_of(tx, tenant_id, memory_ids)
                     if selection.subject_id
                     else set[str]()
                 )
-                receipt = await self._erase(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
+                receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
                 blocks_after = None
                 if selection.subject_id and found.after is None:
-                    receipt, blocks_after = await self._erase_blocks(tx, tenant_id, selection, receipt, by=by)
+                    receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
                 if selection.subject_id:
                     await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
                     await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
@@ -153,15 +165,15 @@ class PurgeStore(Store):
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
                 # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
                 kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
-                await self._requests.answer(tx, tenant_id, once, respond(kept))
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, respond(kept))
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
 
-    async def forget(
+    async def delete_selected(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         selection: Selection,
         respond: Callable[[PurgeResult], Response],
         *,
@@ -171,32 +183,34 @@ class PurgeStore(Store):
     ) -> Response | bytes:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
         async with self._database.tenant(tenant_id) as tx:
-            first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+            first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            found, not_found = await _selected(tx, tenant_id, selection, at=at)
+            found, not_found = await _select(tx, tenant_id, selection, at=at)
             memory_ids = found.memory_ids
             if not dry_run:
-                memory_ids = await _locked(tx, tenant_id, selection.filter, found.memory_ids, at=at)
-                memories = await entries.read_memories(tx, tenant_id, memory_ids)
+                memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+                memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
                 for memory in memories.values():
-                    gone = memory.deleted(at=at, by=by)
-                    await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_forget_soft")
+                    deleted_memory = memory.delete(at=at, by=by)
+                    await memory_rows.update_memory(
+                        tx, tenant_id, memory, deleted_memory, at=at, event="memory_forget_soft"
+                    )
             response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
             if not dry_run:
-                await self._requests.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
                 await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return response
 
-    async def retain(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
-        """Purge some of what is older than a tenant keeps: made and last changed before a time.
+    async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
+        """Purge some memories that were created and last changed before a time.
 
         Return how many, and whether there may be more.
         """
         after_id = UUID(int=0)
         async with self._database.tenant(tenant_id) as tx:
             for _ in range(_SCANS):
-                looked = await tx.rows(
+                scanned = await tx.rows(
                     QUERIES["oldest_memories"],
                     tenant_id=tenant_id,
                     after_id=after_id,
@@ -204,90 +218,97 @@ class PurgeStore(Store):
                     before=before,
                     scan=_SCAN,
                 )
-                going = [row["memory_id"] for row in looked if row["goes"]][:_RETENTION_BATCH]
-                if going or len(looked) < _SCAN:
+                memory_ids = [row["memory_id"] for row in scanned if row["goes"]][:_RETENTION_BATCH]
+                if memory_ids or len(scanned) < _SCAN:
                     break
-                after_id = looked[-1]["memory_id"]
-            if going:
-                locked = await entries.lock_memories(tx, tenant_id, going)
-                # Somebody may have changed one while its lock was waited for: it is young again.
-                old = [id_ for id_ in going if id_ in locked and locked[id_].record_time < before]
-                await self._erase(tx, tenant_id, old, at=at, by=by, dry_run=False)
-                return len(old), len(going) == _RETENTION_BATCH
+                after_id = scanned[-1]["memory_id"]
+            if memory_ids:
+                locked = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
+                # A memory may have been changed while this transaction waited for its lock.
+                old = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
+                await self._purge(tx, tenant_id, old, at=at, by=by, dry_run=False)
+                return len(old), len(memory_ids) == _RETENTION_BATCH
         return 0, False
 
-    async def erase_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+    async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Erase some of the memories whose expiry is longer ago than the policy's grace; return how many.
 
         They leave an event and no tombstone: an import may bring them again. The next call goes on.
         """
-        erased, count = 0, _EXPIRED_AT_ONCE
-        for _ in range(_EXPIRED_PORTIONS):
-            if count < _EXPIRED_AT_ONCE:
+        erased, count = 0, _EXPIRED_BATCH_SIZE
+        for _ in range(_EXPIRED_BATCHES):
+            if count < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.tenant(tenant_id) as tx:
                 grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
                 rows = await tx.rows(
-                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_AT_ONCE
+                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )
-                locked = await entries.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+                locked = await memory_rows.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
                 # An import may have given one more time while its lock was waited for.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
-                await self._erase(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
+                await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
             erased, count = erased + len(over), len(rows)
         return erased
 
     async def purge_block(
-        self, tenant_id: UUID, once: IdempotencyKey, block_id: str, respond: Callable[[PurgeReceipt], Response],
-        *, at: datetime, by: str, dry_run: bool,
-    ) -> Response | bytes:  # fmt: skip
-        """Remove a deleted block for good, or find out what would go; or return the first answer.
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        block_id: str,
+        respond: Callable[[PurgeReceipt], Response],
+        *,
+        at: datetime,
+        by: str,
+        dry_run: bool,
+    ) -> Response | bytes:
+        """Remove a deleted block for good, or find out what would go; or return the stored response.
 
         Raises BlockNotFound and BlockNotDeleted.
         """
         response: Response | None = None
         try:
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is not None:
                     return first
-                held = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
-                if held is None:
+                block_row = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
+                if block_row is None:
                     raise BlockNotFound
-                if held["is_active"]:
+                if block_row["is_active"]:
                     raise BlockNotDeleted
                 receipt = PurgeReceipt(
                     receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
                 )
-                erased = await erased_blocks.purge_blocks(
+                erased = await block_purge.purge_blocks(
                     tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by
                 )
                 response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
-                await self._requests.answer(tx, tenant_id, once, response)
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
 
-    async def _erase_blocks(
+    async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
     ) -> tuple[PurgeReceipt, str | None]:
-        """Remove some of the blocks about a person; return the receipt that tells of them too, and where to go on."""
+        """Purge some of the blocks about a person; return the receipt with them, and the next cursor."""
         await tombstones.write_subject(tx, tenant_id, selection.subject_id, at=receipt.purge_time)
-        block_ids, after = await erased_blocks.list_blocks_of_subject(
+        block_ids, after = await block_purge.list_blocks_of_subject(
             tx, tenant_id, selection.subject_id, after=selection.blocks_after or "", count=selection.count
         )
         if not block_ids:
             return receipt, None
-        erased = await erased_blocks.purge_blocks(
+        erased = await block_purge.purge_blocks(
             tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
         )
         await self._quotas.charge(tx, tenant_id, {"blocks": -erased.active_count})
         counts = Counter(receipt.deleted_counts) + Counter(erased.counts)
         return replace(receipt, deleted_counts=counts, block_ids=tuple(erased.block_ids)), after
 
-    async def _erase(
+    async def _purge(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
         cause: str = "",
     ) -> PurgeReceipt:  # fmt: skip
@@ -306,7 +327,7 @@ class PurgeStore(Store):
                 if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = removed
             emptied = await tx.execute(
-                QUERIES["empty_answers"],
+                QUERIES["clear_responses"],
                 tenant_id=tenant_id,
                 since_time=at - LIFETIME,
                 names=[str(id_) for id_ in memory_ids],
@@ -325,18 +346,20 @@ class PurgeStore(Store):
         )
 
 
-async def _selected(
+async def _select(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
-) -> tuple[finding.MatchingIds, list[str]]:
+) -> tuple[listing_store.MatchingIds, list[str]]:
     """Find the memories that are meant and, for the first page, those of the names that mean none."""
-    if selection.blocks_after is not None or selection.is_done:
+    if selection.blocks_after is not None or selection.is_table_done:
         return _NOTHING, []
     if not selection.names:
-        found = await finding.find(tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at)
+        found = await listing_store.find(
+            tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at
+        )
         return found, []
     rows = await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, selection.names)
     memory_ids = [row["memory_id"] for row in rows.values()]
-    found = await finding.filter_ids(
+    found = await listing_store.filter_ids(
         tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
     )
     missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
@@ -344,11 +367,11 @@ async def _selected(
 
 
 async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
-    """Say whether memories went to cold storage after it was looked through: some of them may be meant."""
-    if selection.seen is None:
+    """Return whether memories were archived after cold storage was scanned: some may be selected."""
+    if selection.newest_archive_id is None:
         return False
-    named = {"tenant_id": tenant_id, "archive_id": selection.seen}
-    return bool(await tx.value(QUERIES["has_newer_archive"], **named))
+    keys = {"tenant_id": tenant_id, "archive_id": selection.newest_archive_id}
+    return bool(await tx.value(QUERIES["has_newer_archive"], **keys))
 
 
 async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[str]) -> list[str]:
@@ -359,12 +382,12 @@ async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[
     return [name for name in missing if name not in known and (parse_id(name) or name) not in known]
 
 
-async def _locked(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, at: datetime
+async def _lock_matching(
+    tx: Transaction, tenant_id: UUID, filter_: Filter, memory_ids: Sequence[UUID], *, at: datetime
 ) -> list[UUID]:
-    """Keep others from changing memories; return those that still pass, as somebody may just have changed one."""
+    """Lock memories; return those that still match, as another transaction may have changed some."""
     if not memory_ids:
         return []
     await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
-    still = await finding.matching_ids(tx, tenant_id, wanted.condition(at), memory_ids)
+    still = await listing_store.matching_ids(tx, tenant_id, filter_.condition(at), memory_ids)
     return [id_ for id_ in memory_ids if id_ in still]

@@ -1,13 +1,12 @@
-"""What can happen in a tenant's memory, as its event log tells it. Never content: what happened, to what, by whom."""
+"""The types of events in the log. Events hold ids, fields and principals, and never content."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skein_memory.memories.model import Memory
+    from collections.abc import Mapping
 
 # Every type of event that the log may hold, so that a watch can be refused that waits for one that never comes.
 EVENT_TYPES = frozenset(
@@ -56,18 +55,3 @@ class Event:
     entity_id: str
     summary: str
     payload: Mapping[str, object] = field(default_factory=dict)
-
-
-def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
-    """Return the event of a memory that was created, changed, deleted, ...; `fields` are those that changed."""
-    verb = kind.removeprefix("memory_").replace("_", " ")
-    payload: dict[str, object] = {"type": memory.draft.type, "revision": memory.revision}
-    if fields:
-        payload["fields"] = list(fields)
-    return Event(
-        type=kind,
-        entity_type="memory",
-        entity_id=str(memory.memory_id),
-        summary=f"{memory.draft.type} {verb}{': ' if fields else ''}{', '.join(fields)}",
-        payload=payload,
-    )

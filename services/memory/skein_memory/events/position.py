@@ -1,4 +1,4 @@
-"""The event log as it is read: places in its order, and which changes are wanted. No gRPC server, no SQL, no clock."""
+"""Positions in the event log, and filters of events. No gRPC server, no SQL, no clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a position as callers know it. Raises PositionInvalid."""
+        """Read a position in the form that callers use. Raises PositionInvalid."""
         try:
             transaction, change_id = _FORM.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, struct.error):
@@ -40,7 +40,7 @@ class Position(NamedTuple):
         return cls(transaction, UUID(bytes=change_id))
 
     def __str__(self) -> str:
-        """Return it as callers know it."""
+        """Return it in the form that callers use."""
         return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
 
 
@@ -74,16 +74,16 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventFilter:
-    """Which changes somebody wants; what is empty wants all."""
+    """Conditions on changes; an empty field matches all."""
 
     event_types: frozenset[str] = frozenset()
     entity_type: str = ""
     entity_id: str = ""
 
     @classmethod
-    def of(cls, given: pb.ChangeFilter) -> Self:
+    def of(cls, message: pb.ChangeFilter) -> Self:
         """Read a filter; refuse to wait for a type of event that never comes."""
-        names = [canonical_type(name) for name in given.event_types]
+        names = [canonical_type(name) for name in message.event_types]
         known = ", ".join(sorted(EVENT_TYPES))
         wrong = [
             (f"filter.event_types[{index}]", f"must be one of {known}")
@@ -92,15 +92,15 @@ class EventFilter:
         ]
         if wrong:
             raise FieldInvalid(violations=wrong)
-        return cls(event_types=frozenset(names), entity_type=given.entity_type, entity_id=given.entity_id)
+        return cls(event_types=frozenset(names), entity_type=message.entity_type, entity_id=message.entity_id)
 
     @property
-    def is_everything(self) -> bool:
-        """Say whether nothing is left out."""
+    def is_empty(self) -> bool:
+        """Return whether nothing is left out."""
         return not (self.event_types or self.entity_type or self.entity_id)
 
-    def has(self, change: Change) -> bool:
-        """Say whether a change is wanted."""
+    def matches(self, change: Change) -> bool:
+        """Return whether a change matches."""
         return (
             (not self.event_types or change.event_type in self.event_types)
             and (not self.entity_type or change.entity_type == self.entity_type)

@@ -29,7 +29,7 @@ VALUES
 
 -- read_changes --
 -- Read the log from after a place on, up to the horizon: the oldest transaction of this very snapshot that is still at
--- work. Before it nothing is to come, so nobody who reads in order skips a late commit. One row without a change comes
+-- work. Before it nothing is to come, so no reader in order skips a late commit. One row without a change comes
 -- back when there is none.
 SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
     c.principal, c.create_time

@@ -1,4 +1,4 @@
-"""The event log: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for the event log."""
 
 from __future__ import annotations
 
@@ -10,35 +10,39 @@ from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_memory.errors import PositionInvalid
+from skein_memory.events import convert
 from skein_memory.events.position import END, START, EventFilter, Position
-from skein_memory.memories import convert as wire
-from skein_memory.parts import Rpcs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from uuid import UUID
 
+    from skein_memory.events.store import EventStore
+    from skein_memory.events.stream import EventStream
 
-class HistoryRpcs(Rpcs):
-    """Reading and watching what happened."""
+
+class EventHandlers:
+    """Lists and streams of events."""
+
+    def __init__(self, store: EventStore, *, stream: EventStream) -> None:
+        """Use the store and the stream of events."""
+        self._store = store
+        self._stream = stream
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
         tenant_id = caller(context).tenant()
-        place, wanted, count = (
-            _place_of(request, tenant_id),
-            EventFilter.of(request.filter),
-            resolve_page_size(request.page_size),
-        )
+        start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
+        event_filter = EventFilter.of(request.filter)
         if request.newest_first:
-            end = await self._parts.changes.now(tenant_id)
-            part = await self._parts.changes.back(tenant_id, place, wanted, count)
+            end = await self._store.horizon(tenant_id)
+            batch = await self._store.list_before(tenant_id, start, event_filter, count)
         else:
-            part = await self._parts.changes.wanted(tenant_id, place, wanted, count)
-            end = part.position
-        page = fit_items(wire.change(change) for change in part.changes)
-        is_cut = len(page) < len(part.changes)
-        position = page[-1].position if is_cut else str(part.position)
-        more = is_cut or not part.is_all
+            batch = await self._store.list_after(tenant_id, start, event_filter, count)
+            end = batch.position
+        page = fit_items(convert.change(change) for change in batch.changes)
+        is_cut = len(page) < len(batch.changes)
+        position = page[-1].position if is_cut else str(batch.position)
+        more = is_cut or not batch.is_all
         return pb.ListChangesResponse(
             changes=page,
             next_page_token=write_token([position], tenant_id, request) if more else "",
@@ -49,20 +53,20 @@ class HistoryRpcs(Rpcs):
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._parts.watching.watch(caller(context).tenant(), position, EventFilter.of(request.filter))
+        watched = self._stream.watch(caller(context).tenant(), position, EventFilter.of(request.filter))
         async with aclosing(watched):
-            async for change, place in watched:
-                known = None if change is None else wire.change(change)
-                yield pb.WatchChangesResponse(change=known, position=str(place))
+            async for change, position in watched:
+                known = None if change is None else convert.change(change)
+                yield pb.WatchChangesResponse(change=known, position=str(position))
 
 
-def _place_of(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
-    place = read_token(request.page_token, tenant_id, request)
-    if place is None:
+def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
+    position = read_token(request.page_token, tenant_id, request)
+    if position is None:
         if request.position:
             return Position.of(request.position)
         return END if request.newest_first else START
     try:
-        return Position.of(*place)
+        return Position.of(*position)
     except (PositionInvalid, TypeError):
         raise PageTokenInvalid from None

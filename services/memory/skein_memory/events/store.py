@@ -1,4 +1,4 @@
-"""Reading the event log from a place on, up to the snapshot horizon and never beyond it."""
+"""Reads of the event log from a position up to the snapshot horizon, and never beyond it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from skein_memory.errors import PositionInvalid
 from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +15,11 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-# Rows that one page looks at before it ends, though nothing in them was wanted.
-_LOOKED_AT = 5000
-_PORTION = 1000
+    from skein_kit.database.transactions import Database
+
+# Rows that one page scans before it ends, though nothing in them was wanted.
+_SCAN_BATCH_SIZE = 5000
+_BATCH_SIZE = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,61 +33,69 @@ class EventBatch:
     is_all: bool
 
 
-class EventStore(Store):
+class EventStore:
     """Reads what happened."""
 
-    async def now(self, tenant_id: UUID) -> Position:
+    def __init__(self, database: Database) -> None:
+        """Use the database of the service."""
+        self._database = database
+
+    async def horizon(self, tenant_id: UUID) -> Position:
         """Return the place before which nothing is to come any more."""
         horizon, _ = await self._read(tenant_id, START, "", 0)
         return last_position_before(horizon)
 
-    async def after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
-        """Read up to `count` changes from after a position. Raises PositionInvalid for one that lies ahead."""
+    async def read_after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
+        """Read up to `count` changes after a position. Raises PositionInvalid for a position in the future."""
         horizon, changes = await self._read(tenant_id, position, "", count)
         is_all = len(changes) < count
         return EventBatch(
             changes=changes, position=last_position_before(horizon) if is_all else changes[-1].position, is_all=is_all
         )
 
-    async def wanted(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
-        """Read up to `count` changes that are wanted; fewer, or none, when it takes long to find them."""
+    async def list_after(
+        self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int
+    ) -> EventBatch:
+        """Read up to `count` matching changes; fewer, or none, when the scan takes long."""
         found: list[Change] = []
         looked_at = 0
         while True:
-            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
-            horizon, changes = await self._read(tenant_id, position, wanted.entity_id, portion)
+            batch_size = count - len(found) + 1 if event_filter.is_empty else _BATCH_SIZE
+            horizon, changes = await self._read(tenant_id, position, event_filter.entity_id, batch_size)
             for change in changes:
                 if len(found) == count:
                     return EventBatch(changes=found, position=position, is_all=False)
                 position = change.position
-                if wanted.has(change):
+                if event_filter.matches(change):
                     found.append(change)
-            if len(changes) < portion:
+            if len(changes) < batch_size:
                 return EventBatch(changes=found, position=last_position_before(horizon), is_all=True)
             looked_at += len(changes)
-            if looked_at >= _LOOKED_AT:
+            if looked_at >= _SCAN_BATCH_SIZE:
                 return EventBatch(changes=found, position=position, is_all=False)
 
-    async def back(self, tenant_id: UUID, position: Position, wanted: EventFilter, count: int) -> EventBatch:
-        """Do as `wanted`, newest first from before a position; where to go on is the last change's position.
+    async def list_before(
+        self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int
+    ) -> EventBatch:
+        """Do as `event_filter`, newest first from before a position; the next cursor is the last change's position.
 
-        Of a page that found nothing it is that of the last change that was looked at.
+        Of a page that found nothing it is that of the last change that was scanned.
         """
         found: list[Change] = []
         looked_at = 0
         while True:
-            portion = count - len(found) + 1 if wanted.is_everything else _PORTION
-            changes = await self._read_back(tenant_id, position, wanted.entity_id, portion)
+            batch_size = count - len(found) + 1 if event_filter.is_empty else _BATCH_SIZE
+            changes = await self._read_back(tenant_id, position, event_filter.entity_id, batch_size)
             for change in changes:
                 if len(found) == count:
                     return EventBatch(changes=found, position=position, is_all=False)
                 position = change.position
-                if wanted.has(change):
+                if event_filter.matches(change):
                     found.append(change)
-            if len(changes) < portion:
+            if len(changes) < batch_size:
                 return EventBatch(changes=found, position=position, is_all=True)
             looked_at += len(changes)
-            if looked_at >= _LOOKED_AT:
+            if looked_at >= _SCAN_BATCH_SIZE:
                 return EventBatch(changes=found, position=position, is_all=False)
 
     async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
@@ -107,8 +116,8 @@ class EventStore(Store):
 
 
 def _place(position: Position, entity_id: str, count: int) -> dict[str, object]:
-    place: dict[str, object] = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
-    return place | ({"entity_id": entity_id} if entity_id else {})
+    keys: dict[str, object] = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
+    return keys | ({"entity_id": entity_id} if entity_id else {})
 
 
 def _change(row: asyncpg.Record) -> Change:

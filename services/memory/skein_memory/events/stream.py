@@ -1,7 +1,7 @@
-"""Watching the event log: one look at the database for all who watch the same tenant.
+"""Streams of the event log: one poll of the database serves all subscribers of a tenant.
 
-A watcher reads by itself until it has caught up, and then joins the tail of its tenant, which hands it what comes. What
-waits for a watcher is bounded: one that reads too slowly is sent away, and resumes from where it was.
+A subscriber reads by itself until it has caught up, then joins the tail of its tenant. Its queue is bounded: a
+subscriber that reads too slowly is disconnected, and resumes from its position.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 MIN_POLL_SECONDS = 0.05
 # Changes read at once.
-_PORTION = 500
+_BATCH_SIZE = 500
 # A look that takes longer is given up.
 _POLL_TIMEOUT_SECONDS = 10.0
-# So long a full watcher is waited for, once: a burst sends nobody away who reads.
+# The time for a full subscriber to read, granted once: a burst does not disconnect a subscriber that reads.
 _SLOW_SUBSCRIBER_SECONDS = 1.0
-# Looks that failed in a row after which watchers are told so.
+# Looks that failed in a row after which subscribers are told so.
 _FAILURES = 10
 
 NOTIFICATION_DELAY = Histogram(
@@ -47,30 +47,30 @@ log = logs.get("memory")
 
 
 class Subscriber:
-    """What waits for one watcher."""
+    """What waits for one subscriber."""
 
-    def __init__(self, tail: TenantTail, wanted: EventFilter, after: Position, room: int) -> None:
-        """Take what is wanted and lies after a position, up to `room` changes at a time."""
+    def __init__(self, tail: TenantTail, event_filter: EventFilter, after: Position, capacity: int) -> None:
+        """Queue matching changes after a position, up to `capacity` at a time."""
         self._tail = tail
-        self._wanted = wanted
+        self._wanted = event_filter
         self._after = after
-        self._room = room
+        self._room = capacity
         self._changes: deque[Change] = deque()
         self._news = asyncio.Event()
         self._has_room = asyncio.Event()
-        self.why: RpcError | None = None
-        # Nothing is put any more: there was too much, or nobody takes it.
+        self.error: RpcError | None = None
+        # Set once the queue takes no more: it overflowed, or the subscriber left.
         self.is_too_slow = self.is_gone = False
 
-    async def room(self, count: int) -> None:
+    async def wait_for_capacity(self, count: int) -> None:
         """Wait until so many changes can be put, or need not be."""
         while not self.is_gone and len(self._changes) + count > self._room:
             self._has_room.clear()
             await self._has_room.wait()
 
     def put(self, change: Change) -> None:
-        """Keep a change until it is taken, if it is wanted; when there is no room nothing is kept any more."""
-        if self.is_gone or change.position <= self._after or not self._wanted.has(change):
+        """Queue a matching change; when the queue is full, stop queueing for good."""
+        if self.is_gone or change.position <= self._after or not self._wanted.matches(change):
             return
         if len(self._changes) >= self._room:
             self.is_too_slow = self.is_gone = True
@@ -79,20 +79,20 @@ class Subscriber:
             self._changes.append(change)
         self._news.set()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Wait no longer."""
         self._tail.waiting.discard(self)
         self.is_gone = True
         self._has_room.set()
 
-    def end(self, why: RpcError) -> None:
-        """Let the watcher know that nothing more comes."""
-        self.why = why
+    def fail(self, why: RpcError) -> None:
+        """End the subscription with an error."""
+        self.error = why
         self._news.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there is something to take, or until the time is over."""
-        if self._changes or self.is_too_slow or self.why is not None:
+        """Wait until a change is queued, or until the time is over."""
+        if self._changes or self.is_too_slow or self.error is not None:
             return
         self._news.clear()
         try:
@@ -110,7 +110,7 @@ class Subscriber:
 
     @property
     def position(self) -> Position:
-        """Return the place up to which everything was taken, once there is nothing to take."""
+        """Return the position up to which all changes were taken, once the queue is empty."""
         return max(self._after, self._tail.position)
 
 
@@ -125,15 +125,17 @@ class TenantTail:
 
 
 class EventStream:
-    """The watchers of a process."""
+    """The subscribers of a process."""
 
-    def __init__(self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, room: int) -> None:
+    def __init__(
+        self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, capacity: int
+    ) -> None:
         """Look at the log after each pause, which grows up to the longest while nothing happens."""
         self._store = store
         self._heartbeat = heartbeat_seconds
         self._longest_pause = longest_pause_seconds
-        self._room = room
-        self._portion = max(1, min(_PORTION, room // 2))
+        self._room = capacity
+        self._portion = max(1, min(_BATCH_SIZE, capacity // 2))
         self._tails: dict[UUID, TenantTail] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
@@ -149,33 +151,33 @@ class EventStream:
             await asyncio.gather(*looking, return_exceptions=True)
 
     async def watch(
-        self, tenant_id: UUID, position: Position | None, wanted: EventFilter
+        self, tenant_id: UUID, position: Position | None, event_filter: EventFilter
     ) -> AsyncGenerator[tuple[Change | None, Position]]:
-        """Yield changes and, at once and while there are none, None, each with the place to resume from.
+        """Yield changes, each with the position to resume from; at once, and while there are none, yield None.
 
         `position` None begins now. Raises PositionInvalid and WatchTooSlow.
         """
-        at = position or await self._store.now(tenant_id)
-        part = await self._store.after(tenant_id, at, _PORTION)
+        at = position or await self._store.horizon(tenant_id)
+        part = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
         yield None, at
         while True:
             for change in part.changes:
                 at = change.position
-                if wanted.has(change):
+                if event_filter.matches(change):
                     yield change, at
             at = part.position
-            waiting = self._join(tenant_id, at, wanted) if part.is_all else None
+            waiting = self._subscribe(tenant_id, at, event_filter) if part.is_all else None
             if waiting is not None:
                 break
-            part = await self._store.after(tenant_id, at, _PORTION)
+            part = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
         try:
-            async with aclosing(self._live(waiting, at)) as coming:
+            async with aclosing(self._stream(waiting, at)) as coming:
                 async for news in coming:
                     yield news
         finally:
-            waiting.leave()
+            waiting.close()
 
-    async def _live(self, waiting: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
+    async def _stream(self, waiting: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._heartbeat
         while True:
@@ -183,8 +185,8 @@ class EventStream:
             # What is taken was put before it was too much, so the order holds.
             if waiting.is_too_slow:
                 raise WatchTooSlow(position=at)
-            if waiting.why is not None:
-                raise waiting.why
+            if waiting.error is not None:
+                raise waiting.error
             change = waiting.take()
             if change is not None:
                 at = change.position
@@ -196,22 +198,22 @@ class EventStream:
                 continue
             due = loop.time() + self._heartbeat
 
-    def _join(self, tenant_id: UUID, at: Position, wanted: EventFilter) -> Subscriber | None:
+    def _subscribe(self, tenant_id: UUID, at: Position, event_filter: EventFilter) -> Subscriber | None:
         """Wait at the tail of a tenant, from after a place on; None when the tail is further than that."""
         tail = self._tails.get(tenant_id)
         if tail is None:
             tail = self._tails[tenant_id] = TenantTail(tenant_id, at)
             # It looks for all who come, so it is not the work of the call that came first.
-            task = asyncio.create_task(self._look(tail), context=contextvars.Context())
+            task = asyncio.create_task(self._poll(tail), context=contextvars.Context())
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
         elif tail.position > at:
             return None
-        waiting = Subscriber(tail, wanted, at, self._room)
+        waiting = Subscriber(tail, event_filter, at, self._room)
         tail.waiting.add(waiting)
         return waiting
 
-    async def _look(self, tail: TenantTail) -> None:
+    async def _poll(self, tail: TenantTail) -> None:
         pause, failures = MIN_POLL_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
@@ -221,13 +223,13 @@ class EventStream:
             pause = min(2 * pause, self._longest_pause)
             try:
                 async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    part = await self._store.after(tail.tenant_id, tail.position, self._portion)
+                    part = await self._store.read_after(tail.tenant_id, tail.position, self._portion)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find out more.
                 failures += 1
                 log.warning("watch_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
                     for waiting in tail.waiting:
-                        waiting.end(error if isinstance(error, RpcError) else DatabaseUnavailable())
+                        waiting.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
             await _room(tail, len(part.changes))
@@ -241,8 +243,8 @@ class EventStream:
 
 
 async def _room(tail: TenantTail, count: int) -> None:
-    """Wait until all have room for so many changes, or have had their time."""
+    """Wait until all subscribers have room for so many changes, or have had their time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SLOW_SUBSCRIBER_SECONDS):
             for waiting in [*tail.waiting]:
-                await waiting.room(count)
+                await waiting.wait_for_capacity(count)

@@ -1,4 +1,4 @@
-"""What a transaction leaves behind for whoever asks later: events, and what things were before it."""
+"""Events and revisions that a transaction writes."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ def event_rows(events: Sequence[Event], *, at: datetime, by: str) -> InsertRows:
     )
 
 
-async def insert_revisions(tx: Transaction, tenant_id: UUID, former: Sequence[Revision]) -> None:
+async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:
     """Keep what things were until this transaction changed them."""
-    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in former])
+    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in revisions])
 
 
 async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
-    """Return the number of the last earlier state that is kept of something; 0 for none.
+    """Return the number of the last stored revision of an item; 0 for none.
 
-    What is made anew after it was removed counts on from there.
+    What is computed again after it was removed counts on from there.
     """
-    last: int | None = await tx.value(QUERIES["last_kept_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
+    last: int | None = await tx.value(QUERIES["last_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
     return last or 0
 
 

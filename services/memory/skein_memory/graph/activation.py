@@ -1,4 +1,4 @@
-"""Spreading activation: how much memories come to mind when others do. No gRPC, no SQL, no clock."""
+"""Spreading activation: how strongly memories are activated by others. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph that links make: what is met on a walk, ways from one memory to another, links that tags suggest.
+"""The graph of links: nodes, paths between memories, and links inferred from shared tags.
 
 No gRPC, no SQL, no clock.
 """
@@ -6,12 +6,14 @@ No gRPC, no SQL, no clock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import combinations
-from typing import NamedTuple
-from uuid import UUID
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
 DEFAULT_NODES = 80
 SUBGRAPH_NODES = 120
@@ -63,7 +65,7 @@ class InferredLink:
 
     @property
     def weight(self) -> float:
-        """Return how much the shared tags say, up to 1."""
+        """Return the weight of the shared tags, up to 1."""
         return min(1.0, len(self.shared_tags) / _ENOUGH_TAGS)
 
 
@@ -128,7 +130,7 @@ class StepGraph:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """What a search may still do."""
+    """The steps that a search may still take."""
 
     left: int
     # It was used up at some time.

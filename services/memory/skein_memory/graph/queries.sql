@@ -38,14 +38,14 @@ CROSS JOIN LATERAL (
      LIMIT :fan)
 ) AS steps;
 
--- find_standing --
+-- find_visible_node --
 -- Return those of some ids that name a memory which lists would show: not deleted, archived or expired.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);
 
--- get_standing_nodes --
+-- get_visible_nodes --
 -- Read what a drawing of the graph shows of memories, in no order; those that lists would not show are left out.
 SELECT memory_id, type, left(title, 200) AS title
 FROM memory.entries

@@ -1,4 +1,4 @@
-"""The graph of links: each RPC reads its request, makes one call, and replies within the room of one answer."""
+"""Handlers of the RPCs for the graph of links; each response stays within its bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
+from skein_memory.graph import convert
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
@@ -18,16 +19,18 @@ from skein_memory.graph.model import (
     SUBGRAPH_NODES,
     InferredLink,
 )
+from skein_memory.links import convert as links_convert
 from skein_memory.links.model import LinkFilter
-from skein_memory.memories import convert as wire
-from skein_memory.parts import Rpcs
+from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from skein_memory.graph.model import Node
-    from skein_memory.graph.store import Graph
+    from skein_memory.graph.store import Graph, GraphStore
+    from skein_memory.memories.store import MemoryStore
 
 Item = TypeVar("Item", bound=Message)
 
@@ -35,19 +38,24 @@ Item = TypeVar("Item", bound=Message)
 _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
-_MEMORIES_AT_ONCE = 20
+_MEMORIES_BATCH_SIZE = 20
 # A search for paths ends when less is left of the call's time, or after so many seconds.
 _SPARE_SECONDS = 0.5
 _SEARCH_SECONDS = 2.0
 _DEFAULT_STRENGTH = 1.0
 
 
-class GraphRpcs(Rpcs):
-    """Walks along links."""
+class GraphHandlers:
+    """Traversals of links."""
+
+    def __init__(self, store: GraphStore, *, memories: MemoryStore) -> None:
+        """Use the stores."""
+        self._store = store
+        self._memories = memories
 
     async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
         tenant_id = caller(context).tenant()
-        graph = await self._parts.graph.surroundings(
+        graph = await self._store.read_subgraph(
             tenant_id,
             [request.memory_id],
             _filter(request.filter),
@@ -63,7 +71,7 @@ class GraphRpcs(Rpcs):
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         tenant_id = caller(context).tenant()
-        graph = await self._parts.graph.surroundings(
+        graph = await self._store.read_subgraph(
             tenant_id,
             request.memory_ids,
             _filter(request.filter),
@@ -80,7 +88,7 @@ class GraphRpcs(Rpcs):
         )
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
-        found = await self._parts.graph.find_paths(
+        found = await self._store.find_paths(
             caller(context).tenant(),
             (request.from_memory_id, request.to_memory_id),
             _filter(request.filter),
@@ -90,13 +98,13 @@ class GraphRpcs(Rpcs):
             has_time=_timer(context),
         )
         paths = [
-            pb.LinkPath(memory_ids=map(str, memory_ids), links=[wire.link(link) for link in links])
+            pb.LinkPath(memory_ids=map(str, memory_ids), links=[links_convert.link(link) for link in links])
             for memory_ids, links in found.paths
         ]
         return pb.FindPathsResponse(paths=paths, nodes=[_node(node) for node in found.nodes], truncated=found.truncated)
 
     async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
-        found = await self._parts.graph.activate(
+        found = await self._store.activate(
             caller(context).tenant(),
             [
                 (seed.memory_id, seed.strength if seed.HasField("strength") else _DEFAULT_STRENGTH)
@@ -112,26 +120,31 @@ class GraphRpcs(Rpcs):
         return pb.ActivateResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
-        found = await self._parts.graph.suggest_links(
+        found = await self._store.suggest_links(
             caller(context).tenant(),
             request.memory_id,
             least=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,
             at=now(),
         )
-        return pb.SuggestLinksResponse(suggestions=[wire.suggestion(one) for one in found])
+        return pb.SuggestLinksResponse(suggestions=[convert.suggestion(one) for one in found])
+
+    async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
+        """Return suggested links for a new memory."""
+        found = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
+        return [convert.suggestion(one) for one in found]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
-        """Put complete memories into the nearest nodes, as long as they have room."""
-        left, at = _MEMORY_BYTES, now()
-        for start in range(0, len(nodes), _MEMORIES_AT_ONCE):
-            portion = nodes[start : start + _MEMORIES_AT_ONCE]
-            found = await self._parts.memories.get_memories(tenant_id, [node.memory_id for node in portion], at=at)
-            for node in portion:
+        """Put complete memories into the nearest nodes, within the limit of bytes."""
+        remaining_bytes, at = _MEMORY_BYTES, now()
+        for start in range(0, len(nodes), _MEMORIES_BATCH_SIZE):
+            batch = nodes[start : start + _MEMORIES_BATCH_SIZE]
+            found = await self._memories.get_memories(tenant_id, [node.memory_id for node in batch], at=at)
+            for node in batch:
                 if node.memory_id in found and found[node.memory_id].is_visible(at):
-                    memory = wire.memory(found[node.memory_id])
-                    left -= memory.ByteSize()
-                    if left < 0:
+                    memory = memories_convert.memory(found[node.memory_id])
+                    remaining_bytes -= memory.ByteSize()
+                    if remaining_bytes < 0:
                         return
                     node.memory.CopyFrom(memory)
 
@@ -148,17 +161,17 @@ def _filter(asked: pb.LinkFilter) -> LinkFilter:
 def _fitted(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
     nodes = _prefix([_node(node) for node in graph.nodes], _NODE_BYTES)
     shown = {node.memory_id for node in nodes}
-    among = [wire.link(link) for link in graph.links]
+    among = [links_convert.link(link) for link in graph.links]
     among = [link for link in among if link.from_memory_id in shown and link.to_memory_id in shown]
     links = _prefix(among, _LINK_BYTES)
     return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(among)
 
 
-def _prefix(items: Iterable[Item], room: int) -> list[Item]:
+def _prefix(items: Iterable[Item], max_bytes: int) -> list[Item]:
     found: list[Item] = []
     for item in items:
-        room -= item.ByteSize()
-        if room < 0:
+        max_bytes -= item.ByteSize()
+        if max_bytes < 0:
             break
         found.append(item)
     return found
@@ -185,7 +198,7 @@ def _inferred(value: InferredLink) -> pb.InferredLink:
 
 
 def _timer(context: Context) -> Callable[[], bool]:
-    """Return what says whether a search may go on."""
+    """Return a function that returns whether a search may continue."""
     until = time.monotonic() + _SEARCH_SECONDS
 
     def has_time() -> bool:

@@ -1,4 +1,4 @@
-"""The graph in the database: every answer is read in a bounded number of bounded statements."""
+"""The graph in the database: each response is read in a bounded number of bounded statements."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from skein_memory.graph.activation import spread_activation
 from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, infer_links
 from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
 from skein_memory.graph.traversal import PathSearch, traverse
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,21 +23,22 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policies
     from skein_memory.links.model import LinkFilter
 
 # Links that one answer has at most.
-_MOST_LINKS = 2000
-_MOST_TAGS = 100
-# Of each tag of a memory so many others are looked at, and so many of them all are compared with it.
+_MAX_LINKS = 2000
+_MAX_TAGS = 100
+# Of each tag of a memory so many others are scanned, and so many of them all are compared with it.
 _SHARING_EACH = 40
-_MOST_COMPARED = 100
+_MAX_COMPARED = 100
 DEFAULT_SUGGESTIONS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """Memories, nearest first, what links them, and whether something was left out for want of room."""
+    """Memories, nearest first, their links, and whether something was left out."""
 
     nodes: Sequence[Node]
     links: Sequence[Link]
@@ -63,21 +63,26 @@ class Activation:
     truncated: bool
 
 
-class GraphStore(Store):
+class GraphStore:
     """Walks along links."""
 
-    async def surroundings(
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
+
+    async def read_subgraph(
         self,
         tenant_id: UUID,
         starts: Sequence[str],
-        wanted: LinkFilter,
+        link_filter: LinkFilter,
         *,
         hops: int | None,
         most: int,
         infer: bool,
         at: datetime,
     ) -> Graph:
-        """Return what lies within so many hops of some memories, by the policy's radius when `hops` is None.
+        """Return the graph within so many hops of some memories; the policy's radius when `hops` is None.
 
         With `infer` also who shares tags. Raises MemoryNotFound.
         """
@@ -85,8 +90,8 @@ class GraphStore(Store):
             policy = await self._policies.of(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
-            walked = await traverse(tx, tenant_id, nodes, wanted, hops=radius, most=max(most, len(nodes)), at=at)
-            links, cut = await _among(tx, tenant_id, list(walked.nodes), wanted)
+            walked = await traverse(tx, tenant_id, nodes, link_filter, hops=radius, most=max(most, len(nodes)), at=at)
+            links, cut = await _among(tx, tenant_id, list(walked.nodes), link_filter)
             found: list[InferredLink] = []
             if infer:
                 tags = await _tags_of(tx, tenant_id, list(walked.nodes))
@@ -99,7 +104,7 @@ class GraphStore(Store):
         self,
         tenant_id: UUID,
         ends: tuple[str, str],
-        wanted: LinkFilter,
+        link_filter: LinkFilter,
         *,
         hops: int | None,
         count: int | None,
@@ -119,12 +124,12 @@ class GraphStore(Store):
             search = PathSearch(
                 start,
                 goal,
-                wanted,
+                link_filter,
                 hops=min(policy.path_max_hops, MAX_PATH_HOPS) if hops is None else hops,
                 count=count or DEFAULT_PATHS,
             )
             paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
-            links = await edges.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
+            links = await link_rows.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
             # A link that was removed meanwhile takes its paths along.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
             places: dict[UUID, int] = {}
@@ -151,17 +156,17 @@ class GraphStore(Store):
         self,
         tenant_id: UUID,
         seeds: Sequence[tuple[str, float]],
-        wanted: LinkFilter,
+        link_filter: LinkFilter,
         *,
         hops: int,
         most: int,
         at: datetime,
     ) -> Activation:
-        """Let activation spread so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
+        """Spread activation so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
-            walked = await traverse(tx, tenant_id, nodes, wanted, hops=hops, most=max(most, len(nodes)), at=at)
+            walked = await traverse(tx, tenant_id, nodes, link_filter, hops=hops, most=max(most, len(nodes)), at=at)
         strengths: dict[UUID, float] = {}
         for name, strength in seeds:
             memory_id = starts[name].memory_id
@@ -197,32 +202,32 @@ class GraphStore(Store):
         return suggest(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
 
 
-async def _starts(tx: Transaction, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Node]:
-    """Return where a walk begins, by name; an archived memory may be one. Raises MemoryNotFound."""
-    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, wanted, at=at)
-    if not rows.keys() >= set(wanted):
+async def _starts(tx: Transaction, tenant_id: UUID, link_filter: Sequence[str], *, at: datetime) -> dict[str, Node]:
+    """Return the first nodes of a traversal, by name; they may be archived. Raises MemoryNotFound."""
+    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, link_filter, at=at)
+    if not rows.keys() >= set(link_filter):
         raise MemoryNotFound
-    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(wanted)}
+    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(link_filter)}
 
 
 async def _among(
-    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], wanted: LinkFilter
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], link_filter: LinkFilter
 ) -> tuple[list[Link], bool]:
-    """Read the links among memories, strongest first; and whether there are more than one answer has."""
+    """Read the links among memories, strongest first; and whether there are more than one response holds."""
     rows = await tx.rows(
         QUERIES["list_links_among"],
         tenant_id=tenant_id,
         memory_ids=list(memory_ids),
-        relations=wanted.relations,
-        min_weight=wanted.min_weight,
-        count=_MOST_LINKS + 1,
+        relations=link_filter.relations,
+        min_weight=link_filter.min_weight,
+        count=_MAX_LINKS + 1,
     )
-    links = [Link(**dict(row)) for row in rows[:_MOST_LINKS]]
-    return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MOST_LINKS
+    links = [Link(**dict(row)) for row in rows[:_MAX_LINKS]]
+    return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MAX_LINKS
 
 
 async def _tags_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
-    rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MOST_TAGS)
+    rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MAX_TAGS)
     return {row["memory_id"]: row["tags"] for row in rows}
 
 
@@ -232,7 +237,7 @@ async def _sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequ
         QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_SHARING_EACH
     )
     shared = Counter(row["memory_id"] for row in rows)
-    return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MOST_COMPARED]
+    return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MAX_COMPARED]
 
 
 async def _alike(

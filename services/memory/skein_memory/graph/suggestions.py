@@ -1,4 +1,4 @@
-"""Which memories are alike enough to be linked, and why. No gRPC, no SQL, no clock."""
+"""Suggested links: how similar two memories are, and why. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """What is compared of a memory; `tags` need be only those that may be shared."""
+    """The fields of a memory that are compared; `tags` may hold only those that can be shared."""
 
     memory_id: UUID
     type: str

@@ -1,4 +1,4 @@
-"""Walking the graph level by level: what one level reads is bounded, however many links the memories on it have."""
+"""Breadth-first traversal of the graph. Reads of one level are bounded, however many links its memories have."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 # Links that one level reads in each direction, shared out among its memories; each has these at least and at most.
 _LINKS_OF_LEVEL = 2000
 _FEWEST_LINKS = 8
-_MOST_LINKS = 1000
+_MAX_LINKS = 1000
 # Memories looked up beyond those that there is room for, as some are deleted.
 _SPARE = 32
 # What a search for paths may read of one memory in each direction, hold and do.
-_MOST_OF_ONE = 300
-_MOST_MET = 1000
-_MOST_WAITING = 20_000
+_MAX_LINKS_PER_NODE = 300
+_MAX_NODES_MET = 1000
+_MAX_WAITING = 20_000
 
 
 @dataclass(slots=True)
 class Traversal:
-    """What a walk met: memories, nearest first, and the steps from those that it went on from."""
+    """The memories of a traversal, nearest first, and the steps between them."""
 
     nodes: dict[UUID, Node]
     steps: list[Step] = field(default_factory=list)
@@ -45,7 +45,7 @@ async def traverse(
     tx: Transaction,
     tenant_id: UUID,
     starts: Sequence[Node],
-    wanted: LinkFilter,
+    link_filter: LinkFilter,
     *,
     hops: int,
     most: int,
@@ -57,7 +57,7 @@ async def traverse(
     for hop in range(1, hops + 1):
         if not frontier:
             break
-        steps, cut = await _steps(tx, tenant_id, frontier, wanted, most_each=2 * most)
+        steps, cut = await _steps(tx, tenant_id, frontier, link_filter, most_each=2 * most)
         walked.steps += steps
         via: dict[UUID, Step] = {}
         for step in steps:
@@ -76,7 +76,7 @@ async def traverse(
         walked.truncated = walked.truncated or cut or left_out
         frontier = [row["memory_id"] for row in rows]
         if hop < hops and frontier and len(walked.nodes) >= most:
-            # What lies behind these is not looked at, as there is no room for it.
+            # What lies behind these is not scanned, as there is no room for it.
             walked.truncated = True
             break
     return walked
@@ -89,31 +89,31 @@ class _Frontier:
     frontier: list[UUID]
     # Where it need not go again. No path goes on behind either end.
     seen: set[UUID]
-    wanted: LinkFilter
+    link_filter: LinkFilter
     is_start: bool
     hops: int = 0
 
 
 class PathSearch:
-    """Looks for paths from both ends, a hop at a time on the side with less to look at.
+    """Looks for paths from both ends, a hop at a time on the side with less to scan.
 
     When a hops were taken from the one end and b from the other, every path of up to a + b hops lies among the steps
     that are known; so the shortest are complete long before the ends have seen all that they could.
     """
 
-    def __init__(self, start: UUID, goal: UUID, wanted: LinkFilter, *, hops: int, count: int) -> None:
+    def __init__(self, start: UUID, goal: UUID, link_filter: LinkFilter, *, hops: int, count: int) -> None:
         """Look for the `count` shortest paths of up to so many hops."""
         self._start, self._goal, self._hops = start, goal, hops
         # One more tells whether there are others.
         self._count = count + 1
-        self._wanted = wanted
+        self._link_filter = link_filter
         self._roads = StepGraph()
-        self._budget = SearchBudget(left=_MOST_WAITING)
+        self._budget = SearchBudget(left=_MAX_WAITING)
         # Memories of both sides that may lie on a path.
         self._met = {start, goal}
         self._sides = (
-            _Frontier(frontier=[start], seen={start, goal}, wanted=wanted, is_start=True),
-            _Frontier(frontier=[goal], seen={start, goal}, wanted=wanted.reversed(), is_start=False),
+            _Frontier(frontier=[start], seen={start, goal}, link_filter=link_filter, is_start=True),
+            _Frontier(frontier=[goal], seen={start, goal}, link_filter=link_filter.reversed(), is_start=False),
         )
         self._found: list[list[Step]] = []
         self.truncated = False
@@ -121,7 +121,7 @@ class PathSearch:
     async def run(
         self, tx: Transaction, tenant_id: UUID, *, at: datetime, has_time: Callable[[], bool]
     ) -> list[list[Step]]:
-        """Return the paths, shortest first; `truncated` tells whether there may be others."""
+        """Return the paths, shortest first; `truncated` is set when there may be others."""
         await self._look_across(tx, tenant_id)
         while sum(side.hops for side in self._sides) < self._hops and not self._is_done():
             if not has_time():
@@ -153,26 +153,26 @@ class PathSearch:
             QUERIES["list_links_among"],
             tenant_id=tenant_id,
             memory_ids=[self._start, self._goal],
-            relations=self._wanted.relations,
-            min_weight=self._wanted.min_weight,
-            count=_MOST_LINKS,
+            relations=self._link_filter.relations,
+            min_weight=self._link_filter.min_weight,
+            count=_MAX_LINKS,
         )
         for row in rows:
             is_outgoing = row["from_memory_id"] == self._start
-            if self._wanted.outgoing if is_outgoing else self._wanted.incoming:
+            if self._link_filter.outgoing if is_outgoing else self._link_filter.incoming:
                 self._roads.add(Step(self._start, self._goal, row["link_id"], row["relation"], row["weight"]))
 
     async def _take_hop(self, tx: Transaction, tenant_id: UUID, side: _Frontier, at: datetime) -> None:
-        steps, cut = await _steps(tx, tenant_id, side.frontier, side.wanted, most_each=_MOST_OF_ONE)
+        steps, cut = await _steps(tx, tenant_id, side.frontier, side.link_filter, most_each=_MAX_LINKS_PER_NODE)
         far = list(dict.fromkeys(step.far_id for step in steps if step.far_id not in side.seen))
         unknown = [memory_id for memory_id in far if memory_id not in self._met]
-        room = _MOST_MET - len(self._met)
+        room = _MAX_NODES_MET - len(self._met)
         rows, left_out = await _visible_nodes(tx, tenant_id, unknown, most=room, at=at, bare=True)
         self._met.update(row["memory_id"] for row in rows)
         for step in steps:
             if step.far_id in self._met:
                 self._roads.add(step if side.is_start else _turned(step))
-                if not side.wanted.is_directed:
+                if not side.link_filter.is_directed:
                     self._roads.add(_turned(step) if side.is_start else step)
         side.frontier, side.hops = [memory_id for memory_id in far if memory_id in self._met], side.hops + 1
         side.seen.update(side.frontier)
@@ -184,23 +184,23 @@ def _turned(step: Step) -> Step:
 
 
 async def _steps(
-    tx: Transaction, tenant_id: UUID, near: Sequence[UUID], wanted: LinkFilter, *, most_each: int
+    tx: Transaction, tenant_id: UUID, near: Sequence[UUID], link_filter: LinkFilter, *, most_each: int
 ) -> tuple[list[Step], bool]:
     """Read the strongest links of some memories, strongest first; and whether some have more than were read."""
-    fan = max(_FEWEST_LINKS, min(most_each, _MOST_LINKS, _LINKS_OF_LEVEL // len(near)))
+    fan = max(_FEWEST_LINKS, min(most_each, _MAX_LINKS, _LINKS_OF_LEVEL // len(near)))
     values: dict[str, object] = {
         "tenant_id": tenant_id,
         "memory_ids": list(near),
-        "min_weight": wanted.min_weight,
-        "outgoing": wanted.outgoing,
-        "incoming": wanted.incoming,
+        "min_weight": link_filter.min_weight,
+        "outgoing": link_filter.outgoing,
+        "incoming": link_filter.incoming,
         "fan": fan + 1,
     }
-    if wanted.relations is None:
+    if link_filter.relations is None:
         rows = await tx.rows(QUERIES["list_steps"], **values)
         read = Counter((row["near_id"], row["is_outgoing"], "") for row in rows)
     else:
-        rows = await tx.rows(QUERIES["list_related_steps"], **values, relations=list(wanted.relations))
+        rows = await tx.rows(QUERIES["list_related_steps"], **values, relations=list(link_filter.relations))
         read = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
     steps = [Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in rows]
     steps.sort(key=by_strength)
@@ -212,15 +212,15 @@ async def _visible_nodes(
 ) -> tuple[list[asyncpg.Record], bool]:
     """Read the first `most` of some memories that are not deleted, archived or expired, in the order given.
 
-    Return as well whether some were not looked at, or had no room. `bare` ones are their ids alone.
+    Return as well whether some were not scanned, or had no room. `bare` ones are their ids alone.
     """
     found: list[asyncpg.Record] = []
     looked_at = 0
     while looked_at < len(memory_ids) and len(found) < most:
-        portion = memory_ids[looked_at : looked_at + most - len(found) + _SPARE]
-        looked_at += len(portion)
-        query = QUERIES["find_standing"] if bare else QUERIES["get_standing_nodes"]
-        rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(portion), at=at)
+        batch = memory_ids[looked_at : looked_at + most - len(found) + _SPARE]
+        looked_at += len(batch)
+        query = QUERIES["find_visible_node"] if bare else QUERIES["get_visible_nodes"]
+        rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(batch), at=at)
         by_id = {row["memory_id"]: row for row in rows}
-        found += [by_id[memory_id] for memory_id in portion if memory_id in by_id]
+        found += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
     return found[:most], looked_at < len(memory_ids) or len(found) > most

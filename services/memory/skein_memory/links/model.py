@@ -29,7 +29,7 @@ MAX_NAME = 255
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkDraft:
-    """What a caller says of a link. The ends are ids or external ids; `metadata` is JSON text."""
+    """The validated content of a link. The ends are ids or external ids; `metadata` is JSON text."""
 
     from_name: str
     to_name: str
@@ -117,7 +117,7 @@ class Link:
 
     @property
     def state(self) -> str:
-        """Return, as JSON, what is kept of it when it changes or goes."""
+        """Return, as JSON, the state that is stored when a link changes or is deleted."""
         return exact.dumps(
             {
                 "relation": self.relation,
@@ -131,13 +131,13 @@ class Link:
             }
         )
 
-    def must_be(self, revision: int) -> None:
-        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+    def check_revision(self, revision: int) -> None:
+        """Reject a revision that is not the current one; 0 matches any revision."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def revised(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
-        """Return its next revision, which says `draft` and leads where it led; itself when it says so already."""
+    def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
+        """Return its next revision, with the content `draft` and the same ends; itself when nothing changes."""
         said = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
         if all(getattr(self, name) == value for name, value in said.items()) and self._has(draft.metadata):
             return self
@@ -160,7 +160,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkFilter:
-    """Which links are asked for; relations None asks for all."""
+    """Which links are requested; relations None asks for all."""
 
     outgoing: bool = True
     incoming: bool = True
@@ -169,7 +169,7 @@ class LinkFilter:
 
     @property
     def is_directed(self) -> bool:
-        """Say whether links are followed in one direction only."""
+        """Return whether links are followed in one direction only."""
         return not (self.outgoing and self.incoming)
 
     def reversed(self) -> LinkFilter:

@@ -75,7 +75,7 @@ FROM (
 ORDER BY link_id DESC
 LIMIT :count;
 
--- list_links_then --
+-- list_links_as_of --
 -- Read the links that a memory had at a time as they were then, newest first, older than one link: those that have not
 -- changed since, and what those were that have changed or gone. Each link is in one of the four parts.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,

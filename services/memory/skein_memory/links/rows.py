@@ -1,6 +1,6 @@
-"""Links within a transaction: stored, changed, removed, each with what it was before and its event.
+"""Links within a transaction: inserted, updated and deleted, each with its revision and event.
 
-Every change of a link, whoever makes it, goes through `insert`, `replace` and `remove`; the caller counts them.
+Every change of a link goes through `insert`, `replace` and `remove`; the caller counts them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MISSING_ENDS = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFo
 
 
 async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at: datetime, by: str) -> list[Link]:
-    """Store new links of different pairs or relations, and tell the log; return those whose place was free.
+    """Store new links of different pairs or relations, and record the event; return those whose place was free.
 
     The others have left no trace. Raises MemoryNotFound when an end is gone for good.
     """
@@ -39,28 +39,28 @@ async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at:
         inserted = await tx.insert(QUERIES["insert_links"], tenant_id, rows)
     new = list(links)
     if inserted < len(links):
-        held = await find_link_ids(tx, tenant_id, [link.pair for link in links])
-        new = [link for link in links if held.get(link.pair) == link.link_id]
+        existing_ids = await find_link_ids(tx, tenant_id, [link.pair for link in links])
+        new = [link for link in links if existing_ids.get(link.pair) == link.link_id]
     await writer.insert_events(tx, tenant_id, [link_event("memory_link_created", link) for link in new], at=at, by=by)
     return new
 
 
 async def find_link_ids(
-    tx: Transaction, tenant_id: UUID, wanted: Sequence[tuple[UUID, UUID, str]]
+    tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID, str]]
 ) -> dict[tuple[UUID, UUID, str], UUID]:
     """Return the ids of the links that lead from one memory to another by a relation; others are left out."""
     rows = await tx.rows(
         QUERIES["find_pairs"],
         tenant_id=tenant_id,
-        from_ids=[pair[0] for pair in wanted],
-        to_ids=[pair[1] for pair in wanted],
-        relations=[pair[2] for pair in wanted],
+        from_ids=[pair[0] for pair in pairs],
+        to_ids=[pair[1] for pair in pairs],
+        relations=[pair[2] for pair in pairs],
     )
     return {(row["from_memory_id"], row["to_memory_id"], row["relation"]): row["link_id"] for row in rows}
 
 
 async def lock_link(tx: Transaction, tenant_id: UUID, link_id: UUID) -> Link:
-    """Read a link and keep others from changing it. Raises LinkNotFound."""
+    """Read a link and lock it. Raises LinkNotFound."""
     row = await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=link_id)
     if row is None:
         raise LinkNotFound
@@ -74,7 +74,7 @@ async def read_links(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID])
 
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
-    """Store the next revision of a locked link, keep the one before, and tell the log. Raises LinkExists."""
+    """Store the next revision of a locked link, keep the one before, and record the event. Raises LinkExists."""
     await writer.insert_revisions(tx, tenant_id, [_former(before, until=after.record_time, by=after.updated_by)])
     columns = {name: getattr(after, name) for name in (*_SAID, *_MUTABLE_COLUMNS, "update_time", "record_time")}
     with translate_constraint_errors({"links_pair_key": LinkExists}):
@@ -85,7 +85,7 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -
 
 
 async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, at: datetime, by: str) -> list[Link]:
-    """Remove links for good, keep what they were, and tell the log; return those that were there."""
+    """Remove links for good, keep what they were, and record the event; return those that were there."""
     rows = await tx.rows(QUERIES["delete_links"], tenant_id=tenant_id, link_ids=list(link_ids))
     links = sorted((Link(**dict(row)) for row in rows), key=lambda link: link.link_id)
     await writer.insert_revisions(tx, tenant_id, [_former(link, until=at, by=by) for link in links])

@@ -11,19 +11,19 @@ from google.protobuf.message import Message
 from skein_kit.errors import DuplicateInBatch
 from skein_kit.ids import new_ids
 from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
     from skein_memory.links.model import LinkFilter
 
 Response = TypeVar("Response", bound=Message)
@@ -32,31 +32,37 @@ Change = Callable[[Link], Link]
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
-class LinkStore(Store):
+class LinkStore:
     """Reads and writes links."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+        """Use the database, stored responses and quotas of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
 
     async def create_links(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         drafts: Sequence[LinkDraft],
         respond: Callable[[Sequence[Link]], Response],
         *,
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Store links, all or none; or return the request's first answer.
+        """Store links, all or none; or return the stored response.
 
         Raises MemoryNotFound, LinkToItself, LinkExists and, of two for one pair and relation, DuplicateInBatch, each
         with the "index" of the link when there are several; and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, drafts, at=at)
             links: list[Link] = []
-            taken: dict[tuple[UUID, UUID, str], int | None] = {}
+            seen_pairs: dict[tuple[UUID, UUID, str], int | None] = {}
             # The later in a batch is the newer.
             for index, (draft, link_id) in enumerate(zip(drafts, new_ids(at, len(drafts)), strict=True)):
                 place = index if len(drafts) > 1 else None
@@ -64,23 +70,23 @@ class LinkStore(Store):
                     raise MemoryNotFound(index=place)
                 start, end = ends[draft.from_name], ends[draft.to_name]
                 link = draft.between(start, end, at=at, by=by, link_id=link_id, index=place)
-                if link.pair in taken:
+                if link.pair in seen_pairs:
                     raise DuplicateInBatch(index=place)
-                taken[link.pair] = place
+                seen_pairs[link.pair] = place
                 links.append(link)
-            new = await edges.insert(tx, tenant_id, links, at=at, by=by)
+            new = await link_rows.insert(tx, tenant_id, links, at=at, by=by)
             if len(new) < len(links):
-                held = next(link for link in links if link not in new)
-                raise LinkExists(index=taken[held.pair])
+                existing = next(link for link in links if link not in new)
+                raise LinkExists(index=seen_pairs[existing.pair])
             response = respond(links)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": len(links)})
         return response
 
     async def upsert_link(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: LinkDraft,
         respond: Callable[[Link, bool], Response],
         *,
@@ -88,13 +94,13 @@ class LinkStore(Store):
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Store a link or change the one that its pair and relation have; or return the request's first answer.
+        """Store a link or change the one that its pair and relation have; or return the stored response.
 
         `respond` learns whether it is new. With `either_direction` a link that leads the other way is the pair's, too.
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, [draft], at=at)
@@ -102,53 +108,53 @@ class LinkStore(Store):
                 raise MemoryNotFound
             link = draft.between(ends[draft.from_name], ends[draft.to_name], at=at, by=by)
             if either_direction:
-                # Whoever links the two the other way at the same time waits here.
+                # A concurrent upsert in the other direction waits here.
                 both = sorted((link.from_memory_id, link.to_memory_id))
                 await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=both)
             before = await _held(tx, tenant_id, link, either_direction=either_direction)
             while before is None:
-                if await edges.insert(tx, tenant_id, [link], at=at, by=by):
+                if await link_rows.insert(tx, tenant_id, [link], at=at, by=by):
                     break
-                # Somebody else was quicker, and may have removed it again since.
+                # Another transaction was first, and may have deleted the link since.
                 before = await _held(tx, tenant_id, link, either_direction=either_direction)
-            if before is not None and (after := before.revised(draft, at=at, by=by)) is not before:
-                await edges.replace(tx, tenant_id, before, after)
+            if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
+                await link_rows.replace(tx, tenant_id, before, after)
             response = respond(link if before is None else after, before is None)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
         return response
 
     async def change_link(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         link_id: UUID,
         change: Change,
         respond: Callable[[Link], Response],
         *,
         at: datetime,
     ) -> Response | bytes:
-        """Replace a link by what `change`, which may refuse, makes of it; or return the request's first answer.
+        """Replace a link by what `change`, which may refuse, makes of it; or return the stored response.
 
         Raises LinkNotFound and LinkExists.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            before = await edges.lock_link(tx, tenant_id, link_id)
+            before = await link_rows.lock_link(tx, tenant_id, link_id)
             await _must_be_visible(tx, tenant_id, before, at=at)
             after = change(before)
             if after is not before:
-                await edges.replace(tx, tenant_id, before, after)
+                await link_rows.replace(tx, tenant_id, before, after)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def delete_link(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         link_id: UUID,
         response: Message,
         *,
@@ -158,18 +164,18 @@ class LinkStore(Store):
     ) -> None:
         """Remove a link, once for each request, whose answer is `response`. Raises LinkNotFound and RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
-            removed = await edges.remove(tx, tenant_id, [link_id], at=at, by=by)
+            removed = await link_rows.remove(tx, tenant_id, [link_id], at=at, by=by)
             if not removed:
                 raise LinkNotFound
-            removed[0].must_be(revision)
+            removed[0].check_revision(revision)
             await self._quotas.charge(tx, tenant_id, {"links": -1})
 
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
         async with self._database.tenant(tenant_id) as tx:
-            found = await edges.read_links(tx, tenant_id, [link_id])
+            found = await link_rows.read_links(tx, tenant_id, [link_id])
             if link_id not in found:
                 raise LinkNotFound
             await _must_be_visible(tx, tenant_id, found[link_id], at=at)
@@ -193,7 +199,7 @@ class LinkStore(Store):
         last = before or _AFTER_ALL
         query, then = QUERIES["list_links"], {}
         if as_of_time is not None:
-            query, then = QUERIES["list_links_then"], {"at": as_of_time}
+            query, then = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.tenant(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
@@ -231,9 +237,13 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
     wanted = [link.pair]
     if either_direction:
         wanted.append((link.to_memory_id, link.from_memory_id, link.relation))
-    held = await edges.find_link_ids(tx, tenant_id, wanted)
+    existing = await link_rows.find_link_ids(tx, tenant_id, wanted)
     for pair in wanted:
-        row = await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=held[pair]) if pair in held else None
+        row = (
+            await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=existing[pair])
+            if pair in existing
+            else None
+        )
         # It may have got another relation while its change was waited for.
         if row is not None and row["relation"] == link.relation:
             return Link(**dict(row))
@@ -241,7 +251,7 @@ async def _held(tx: Transaction, tenant_id: UUID, link: Link, *, either_directio
 
 
 async def _must_be_visible(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
-    """Refuse a link of an expired memory as if it were not there. Raises LinkNotFound."""
+    """Reject a link of an expired memory as if it were not there. Raises LinkNotFound."""
     ends = [link.from_memory_id, link.to_memory_id]
     if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ends, at=at):
         raise LinkNotFound

@@ -1,8 +1,7 @@
-"""What a list of memories is restricted to, what leads to those that may pass, and how it is read piece by piece."""
+"""Filters of memories, the index that each is read from, and the ranges of ids that are scanned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Self
@@ -15,11 +14,11 @@ from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.errors import SelectionEmpty
-from skein_memory.memories import convert as wire
+from skein_memory.memories.enums import SCOPES
 from skein_memory.memories.model import MAX_AHEAD, prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from skein.memory.v1 import memory_pb2 as pb
 
@@ -74,7 +73,7 @@ class Filter:
 
     @classmethod
     def of(cls, request: pb.ListMemoriesRequest) -> Self:
-        """Read the conditions of a list: without what is deleted, archived or expired unless it is asked for."""
+        """Read the conditions of a list: without what is deleted, archived or expired unless it is requested."""
         as_of_time = read_time(request, "as_of_time")
         hidden: list[Expression] = [] if request.show_deleted else [_ALIVE]
         if not request.show_archived:
@@ -82,7 +81,7 @@ class Filter:
         return cls(conditions=(*parse_filter(request.filter), *hidden), hides_expired=True, as_of_time=as_of_time)
 
     @classmethod
-    def selecting(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
+    def from_selection(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
         """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty.
 
         What has expired can be purged before its time, and nothing else: `visible_to` and `alive` leave it out.
@@ -92,11 +91,11 @@ class Filter:
             raise SelectionEmpty
         return cls(conditions=conditions)
 
-    def alive(self) -> Filter:
+    def without_deleted(self) -> Filter:
         """Return the same without what is deleted or expired."""
         return replace(self, conditions=(*self.conditions, _ALIVE), hides_expired=True)
 
-    def visible(self) -> Filter:
+    def without_expired(self) -> Filter:
         """Return the same without what has expired."""
         return replace(self, hides_expired=True)
 
@@ -111,7 +110,7 @@ class Filter:
         return parts[0] if parts else None
 
     @property
-    def lead(self) -> AccessPath:
+    def access_path(self) -> AccessPath:
         """Return what to read the list from: what is likely to lead to the fewest that do not pass."""
         found = [lead for part in self._conjuncts() if (lead := _lead(part)) is not None]
         if self.as_of_time is not None:
@@ -119,7 +118,7 @@ class Filter:
             found = [lead for lead in found if lead.kind in {"ids", "external_ids"}]
         return min(found, key=_rank, default=FULL_SCAN)
 
-    def spans(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+    def id_ranges(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.
 
         `after` is the last id of the page before. No memory lies further ahead of `at` than MAX_AHEAD.
@@ -140,14 +139,14 @@ class Filter:
         if lowest < before:
             yield lowest, before
 
-    def spans_up(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+    def id_ranges_ascending(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids as `spans` does, oldest first."""
-        ranges = list(self.spans(None, at))
+        ranges = list(self.id_ranges(None, at))
         if not ranges:
             return
         lowest, end = ranges[-1][0], ranges[0][1]
         if after is None:
-            # Nobody knows where the first one lies: all months are asked at once.
+            # The month of the first match is unknown: all months are read at once.
             yield lowest, end
             return
         if after >= end:
@@ -163,14 +162,14 @@ class Filter:
 
     @property
     def subject_id(self) -> str | None:
-        """Return the person that all that may pass is about; None when it may be about anybody."""
+        """Return the subject that all matches must have; None when matches may have any."""
         for part in self._conjuncts():
             if isinstance(part, Compare) and (part.path, part.operator) == (("subject_id",), "=") and part.value:
                 return str(part.value)
         return None
 
-    def may_be_of(self, first: datetime, last: datetime) -> bool:
-        """Say whether what was created between two times, a millisecond more or less, may pass."""
+    def may_match_created_between(self, first: datetime, last: datetime) -> bool:
+        """Return whether what was created between two times, a millisecond more or less, may pass."""
         start_time, end_time = self._times()
         return (start_time is None or start_time <= last + _MILLISECOND) and (end_time is None or first <= end_time)
 
@@ -190,39 +189,39 @@ class Filter:
             yield from filters.conjuncts(part)
 
 
-def parse_filter(asked: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
+def parse_filter(message: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
     """Read a filter as conditions that must all hold, those of its own fields and the one in words.
 
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
     with prefix_field_paths(path):
-        start_time, end_time = (read_time(asked, name, may_be_infinite=True) for name in ("start_time", "end_time"))
-        valid_at = read_time(asked, "valid_at_time", before_1970=True)
-        where = filters.parse(asked.where)
+        start_time, end_time = (read_time(message, name, may_be_infinite=True) for name in ("start_time", "end_time"))
+        valid_at = read_time(message, "valid_at_time", before_1970=True)
+        where = filters.parse(message.where)
     names = ("agent_id", "subject_id", "session_id", "source", "key")
-    found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(asked, name))]
-    scopes = [wire.SCOPES[scope] for scope in asked.scopes if scope in wire.SCOPES]
-    for name, values in (("type", list(asked.types)), ("scope", scopes)):
+    found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(message, name))]
+    scopes = [SCOPES[scope] for scope in message.scopes if scope in SCOPES]
+    for name, values in (("type", list(message.types)), ("scope", scopes)):
         if len(values) == 1:
             found.append(Compare((name,), "=", values[0]))
         elif values:
             found.append(In((name,), tuple(values)))
-    if asked.tags_any:
-        found.append(Tags("any", tuple(dict.fromkeys(asked.tags_any))))
-    if asked.tags_all:
-        found.append(Tags("all", tuple(dict.fromkeys(asked.tags_all))))
+    if message.tags_any:
+        found.append(Tags("any", tuple(dict.fromkeys(message.tags_any))))
+    if message.tags_all:
+        found.append(Tags("all", tuple(dict.fromkeys(message.tags_all))))
     if start_time is not None:
         found.append(Compare(("create_time",), ">=", start_time))
     if end_time is not None:
         found.append(Compare(("create_time",), "<", end_time))
-    if asked.min_importance:
-        found.append(Compare(("importance",), ">=", asked.min_importance))
-    if asked.HasField("max_importance"):
-        found.append(Compare(("importance",), "<=", asked.max_importance))
+    if message.min_importance:
+        found.append(Compare(("importance",), ">=", message.min_importance))
+    if message.HasField("max_importance"):
+        found.append(Compare(("importance",), "<=", message.max_importance))
     if valid_at is not None:
         found.append(valid_at_time(valid_at))
-    if asked.HasField("visible_to"):
-        context = asked.visible_to
+    if message.HasField("visible_to"):
+        context = message.visible_to
         found.append(visible_to(context.agent_id, context.subject_id, context.session_id))
     if where is not None:
         found.append(where)

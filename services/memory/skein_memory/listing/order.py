@@ -1,4 +1,4 @@
-"""The orders that lists of memories come in, and where a list goes on in each. No I/O, no clock."""
+"""Orders of lists of memories, and the page cursor of each. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
-from uuid import UUID
 
 from skein_kit.errors import OrderUnknown, PageTokenInvalid
 from skein_kit.ids import EPOCH, parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
 _MICROSECOND = timedelta(microseconds=1)
 # A bigint of Postgres holds no more.

@@ -1,4 +1,4 @@
-"""Finding memories in the order of what they are worth or of their last change, from the index that has that order."""
+"""Scans of memories in the order of a score or of the last update, from the index that has this order."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.listing.filter import Filter
 
-# Memories that one call looks at, whether they pass or not, and those of one statement.
+# Memories that one call scans, whether they pass or not, and those of one statement.
 MAX_ROWS_SCANNED = 5000
-_MOST_AT_ONCE = 1000
+_MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _QUERIES = {
-    "update_time": "walk_updated",
-    "importance": "walk_important",
-    "confidence": "walk_confident",
-    "access_count": "walk_read",
+    "update_time": "scan_by_update_time",
+    "importance": "scan_by_importance",
+    "confidence": "scan_by_confidence",
+    "access_count": "scan_by_access_count",
 }
 _LOWEST_ID, _HIGHEST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
 _HIGHEST: Mapping[str, datetime | float | int] = {
@@ -49,7 +49,7 @@ _LOWEST: Mapping[str, datetime | float | int] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OrderedIds:
-    """Places of memories that pass, in order; `after` is where to go on, None when there is nothing more."""
+    """Places of memories that pass, in order; `after` is the next cursor, None when there is nothing more."""
 
     places: list[PageCursor]
     after: PageCursor | None
@@ -58,38 +58,38 @@ class OrderedIds:
 async def find_ordered(
     tx: Transaction,
     tenant_id: UUID,
-    wanted: Filter,
+    filter_: Filter,
     order: Order,
     *,
     after: PageCursor | None,
     count: int,
     at: datetime,
 ) -> OrderedIds:
-    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most."""
-    asked = wanted.condition(at)
+    """Find up to `count` memories that pass after the one at `after`; scan MAX_ROWS_SCANNED of them at most."""
+    asked = filter_.condition(at)
     condition, scanned = compile_to_sql(asked, ENTRIES), scan_cost.scan_cost_sql(asked, ENTRIES)
     scans = tx.database.scans.begin(tenant_id) if scanned else None
     passing: list[PageCursor] = []
-    looks, portion, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
-    while looks > 0 and not (scans is not None and scans.is_spent):
-        portion = min(portion, looks, _MOST_AT_ONCE)
+    remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
+    while remaining_rows > 0 and not (scans is not None and scans.is_spent):
+        batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
         is_unread = _is_unread(order, last)
         query, values = scan_query(order, last)
         if scans is not None:
             query = scan_cost.with_scan_budget(query, scanned)
             values["scan_bytes"] = max(1, scans.remaining)
         statement = tx.rows(
-            with_condition(query, condition.text), tenant_id=tenant_id, count=portion, **values, **condition.values
+            with_condition(query, condition.text), tenant_id=tenant_id, count=batch_size, **values, **condition.values
         )
-        looked = await (statement if scans is None else scans.charged(statement))
-        for row in looked:
+        judged = await (statement if scans is None else scans.charged(statement))
+        for row in judged:
             if row["passes"] is None or (row["passes"] and len(passing) == count):
                 return OrderedIds(places=passing, after=last)
             last = PageCursor(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
                 passing.append(last)
-        is_over = len(looked) < portion
-        looks, portion = looks - max(1, len(looked)), portion * _GROWTH
+        is_over = len(judged) < batch_size
+        remaining_rows, batch_size = remaining_rows - max(1, len(judged)), batch_size * _GROWTH
         if is_over:
             rest = _rest(order, is_unread=is_unread)
             if rest is None:
@@ -99,10 +99,10 @@ async def find_ordered(
 
 
 def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]]:
-    """Return the query that looks at the memories after a place, its condition still open, and where it begins."""
+    """Return the query that scans the memories after a place, its condition still open, and where it begins."""
     values: dict[str, object] = {"before_id": last.memory_id}
     if _is_unread(order, last):
-        query = QUERIES["walk_unread"]
+        query = QUERIES["scan_never_accessed"]
     else:
         query = QUERIES[_QUERIES[order.column]]
         values["before_value"] = last.value
@@ -124,7 +124,7 @@ def _first(order: Order) -> PageCursor:
 
 
 def _is_unread(order: Order, place: PageCursor) -> bool:
-    """Say whether the memories after a place are those that were never read: they come by their ids alone."""
+    """Return whether the memories after a place are those that were never read: they come by their ids alone."""
     if order.column != "access_count" or place.value != 0:
         return False
     return order.is_descending or place.memory_id != _HIGHEST_ID

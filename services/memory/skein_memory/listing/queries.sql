@@ -1,4 +1,4 @@
--- walk_entries --
+-- scan_entries --
 -- Look at the newest memories of a range of ids, and say of each whether it passes.
 SELECT entries.memory_id, ({condition}) AS passes
 FROM (
@@ -9,7 +9,7 @@ FROM (
 ) AS entries
 ORDER BY entries.memory_id DESC;
 
--- walk_updated --
+-- scan_by_update_time --
 -- Look at the memories that were changed last before a time, of those of one time the newest first, and say of each
 -- whether it passes.
 SELECT entries.memory_id, entries.update_time AS value, ({condition}) AS passes
@@ -21,7 +21,7 @@ FROM (
 ) AS entries
 ORDER BY entries.update_time DESC, entries.memory_id DESC;
 
--- walk_important --
+-- scan_by_importance --
 -- Look at the most important memories below an importance, of equal ones the newest first, and say of each whether it
 -- passes.
 SELECT entries.memory_id, entries.importance AS value, ({condition}) AS passes
@@ -33,7 +33,7 @@ FROM (
 ) AS entries
 ORDER BY entries.importance DESC, entries.memory_id DESC;
 
--- walk_confident --
+-- scan_by_confidence --
 -- Look at the memories of the highest confidence below one, of equal ones the newest first, and say of each whether it
 -- passes.
 SELECT entries.memory_id, entries.confidence AS value, ({condition}) AS passes
@@ -45,7 +45,7 @@ FROM (
 ) AS entries
 ORDER BY entries.confidence DESC, entries.memory_id DESC;
 
--- walk_read --
+-- scan_by_access_count --
 -- Look at the memories that were read most often below a count, of equal ones the newest first, and say of each whether
 -- it passes. Memories that were never read have no count.
 SELECT entries.memory_id, used.access_count AS value, ({condition}) AS passes
@@ -60,7 +60,7 @@ CROSS JOIN LATERAL (
 ) AS entries
 ORDER BY used.access_count DESC, entries.memory_id DESC;
 
--- walk_unread --
+-- scan_never_accessed --
 -- Look at the newest memories below an id, and say of each whether it passes and was never read.
 SELECT entries.memory_id, 0::bigint AS value, ({condition}) AND NOT EXISTS (
     SELECT FROM memory.accesses AS used
@@ -74,7 +74,7 @@ FROM (
 ) AS entries
 ORDER BY entries.memory_id DESC;
 
--- walk_column --
+-- scan_by_column --
 -- Look at the newest memories of a range of ids that have one of some values in an indexed column, and say of each
 -- whether it passes. Each value is read in order from the index.
 SELECT entries.memory_id, ({condition}) AS passes
@@ -88,7 +88,7 @@ CROSS JOIN LATERAL (
 ORDER BY entries.memory_id DESC
 LIMIT :count;
 
--- walk_tags --
+-- scan_by_tag --
 -- Find the newest memories of a range of ids that carry one of some tags.
 SELECT DISTINCT tagged.memory_id
 FROM unnest(:values::text[]) AS wanted (value)
@@ -102,7 +102,7 @@ CROSS JOIN LATERAL (
 ORDER BY tagged.memory_id DESC
 LIMIT :count;
 
--- walk_properties --
+-- scan_by_property --
 -- Find the newest memories of a range of ids that have one of some properties, or too many to be known by them.
 SELECT DISTINCT found.memory_id
 FROM unnest(:names::text[], :values::text[]) AS wanted (name, value)
@@ -116,20 +116,20 @@ CROSS JOIN LATERAL (
 ORDER BY found.memory_id DESC
 LIMIT :count;
 
--- passing_entries --
+-- match_entries --
 -- Return those of some memories that pass.
 SELECT entries.memory_id
 FROM memory.entries
 WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
 
--- look_at_entries --
+-- scan_ids --
 -- Look at some memories, the newest first, and say of each whether it passes.
 SELECT entries.memory_id, ({condition}) AS passes
 FROM memory.entries
 WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
 ORDER BY entries.memory_id DESC;
 
--- passing_versions --
+-- match_versions --
 -- Say of those of some memories that a later version has replaced since a time whether what they said then passes.
 SELECT versions.memory_id, ({condition}) AS passes
 FROM (

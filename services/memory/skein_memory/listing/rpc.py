@@ -1,55 +1,75 @@
-"""Finding memories and what they said before: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs that read memories: one, as of a time, in lists, and earlier versions."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_memory.errors import MemoryNotFound
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.order import Order, PageCursor
-from skein_memory.listing.store import MemoryVersion
 from skein_memory.listing.versions import changed_fields
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.page_builder import PageBuilder
-from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    from skein_memory.listing.store import MemoryListStore, MemoryVersion
+    from skein_memory.memories.model import Memory
+    from skein_memory.memories.store import MemoryStore
 
 
-class ListingHandlers(Rpcs):
-    """Reading memories in lists, and as they were."""
+class ListingHandlers:
+    """Reads of memories and of their earlier versions."""
+
+    def __init__(self, store: MemoryListStore, *, memories: MemoryStore) -> None:
+        """Use the stores."""
+        self._store = store
+        self._memories = memories
+
+    async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
+        at, tenant_id, as_of_time = now(), caller(context).tenant(), read_time(request, "as_of_time")
+        memory: Memory | None
+        if as_of_time is not None:
+            memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
+        else:
+            found = await self._memories.get_memories(tenant_id, [request.memory_id], at=at)
+            memory = found.get(request.memory_id)
+        if memory is None or memory.is_expired(as_of_time or at) or not (memory.is_active or request.show_deleted):
+            raise MemoryNotFound
+        return pb.GetMemoryResponse(memory=memories_convert.memory(memory), read_time=to_timestamp(at))
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
-        wanted, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        filter_, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
-        answer = PageBuilder[pb.Memory]()
-        listed = await self._parts.finding.list_memories(
-            tenant_id, wanted, order, after=after, count=size, portion=answer.portion(size), at=at
+        builder = PageBuilder[pb.Memory]()
+        listed = await self._store.list_memories(
+            tenant_id, filter_, order, after=after, count=size, batch_size=builder.next_batch_size(size), at=at
         )
         memories, rest = listed.memories, listed.rest
         is_shown = True
         while is_shown and memories:
             shown = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = answer.take(wire.memory(memory) for memory in shown) == len(shown)
+            is_shown = builder.add(memories_convert.memory(memory) for memory in shown) == len(shown)
             if not is_shown:
                 break
-            portion = answer.portion(len(rest)) if rest else 0
-            memories = await self._parts.finding.read_memories(tenant_id, rest[:portion], wanted.as_of_time, at=at)
-            rest = rest[portion:]
-        place = listed.after if is_shown else listed.places[answer.items[-1].memory_id]
+            batch_size = builder.next_batch_size(len(rest)) if rest else 0
+            memories = await self._store.read_memories(tenant_id, rest[:batch_size], filter_.as_of_time, at=at)
+            rest = rest[batch_size:]
+        cursor = listed.after if is_shown else listed.places[builder.items[-1].memory_id]
         total_size: int | None = None
         if request.show_total_size:
-            is_whole = after is None and place is None
-            total_size = (
-                len(answer.items) if is_whole else await self._parts.finding.count_memories(tenant_id, wanted, at=at)
-            )
+            is_whole = after is None and cursor is None
+            total_size = len(builder.items) if is_whole else await self._store.count_memories(tenant_id, filter_, at=at)
         return pb.ListMemoriesResponse(
-            memories=answer.items,
-            next_page_token=write_token(place.token, tenant_id, request) if place else "",
+            memories=builder.items,
+            next_page_token=write_token(cursor.token, tenant_id, request) if cursor else "",
             total_size=total_size,
         )
 
@@ -57,26 +77,26 @@ class ListingHandlers(Rpcs):
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        place = read_token(request.page_token, tenant_id, request)
-        if place is not None and not (len(place) == 1 and place[0].isdecimal()):
+        cursor = read_token(request.page_token, tenant_id, request)
+        if cursor is not None and not (len(cursor) == 1 and cursor[0].isdecimal()):
             raise PageTokenInvalid
-        before = None if place is None else int(place[0])
-        versions, is_all = await self._parts.finding.list_versions(
+        before = None if cursor is None else int(cursor[0])
+        versions, is_all = await self._store.list_versions(
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
-        answer = PageBuilder[pb.MemoryVersion]()
+        builder = PageBuilder[pb.MemoryVersion]()
         made = versions_of(versions, size, is_all=is_all)
-        taken = answer.take(made)
+        taken = builder.add(made)
         more = not is_all or taken < len(made)
         token = write_token([str(versions[taken - 1].memory.revision)], tenant_id, request) if more and taken else ""
-        return pb.ListMemoryVersionsResponse(versions=answer.items, next_page_token=token)
+        return pb.ListMemoryVersionsResponse(versions=builder.items, next_page_token=token)
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
     """Convert up to `count` versions, newest first; the one after the last only tells what the last changed."""
     made = [
         pb.MemoryVersion(
-            memory=wire.memory(version.memory),
+            memory=memories_convert.memory(version.memory),
             until_time=to_timestamp(version.until_time),
             changed_fields=changed_fields(before.memory, version.memory),
         )
@@ -86,7 +106,7 @@ def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> l
         first = versions[-1]
         made.append(
             pb.MemoryVersion(
-                memory=wire.memory(first.memory),
+                memory=memories_convert.memory(first.memory),
                 until_time=to_timestamp(first.until_time),
                 changed_fields=changed_fields(None, first.memory),
             )

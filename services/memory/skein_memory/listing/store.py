@@ -1,4 +1,4 @@
-"""Finding memories that pass a filter, a bounded number of rows at a time, and what they said at a time."""
+"""Lists of memories that match a filter, read in bounded batches, and memories as of a time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from skein_memory.links.model import Link
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.scores import with_scores
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import with_scores
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
+    from skein_kit.policies.store import Policies
     from skein_memory.listing.filter import AccessPath, Filter
     from skein_memory.memories.model import Memory
 
-# Memories that one statement looks at.
-_MOST_AT_ONCE = 1000
+# Memories that one statement scans.
+_MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -45,7 +45,7 @@ _VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchingIds:
-    """Ids of memories that pass, newest first; `after` is where to go on, None when there is nothing more."""
+    """Ids of memories that pass, newest first; `after` is the next cursor, None when there is nothing more."""
 
     memory_ids: list[UUID]
     after: UUID | None
@@ -69,48 +69,53 @@ class MemoryVersion:
     until_time: datetime | None
 
 
-class MemoryListStore(Store):
+class MemoryListStore:
     """Finds memories, and reads what they said before."""
 
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
+
     async def list_memories(
-        self, tenant_id: UUID, wanted: Filter, order: Order, *, after: PageCursor | None, count: int, portion: int,
+        self, tenant_id: UUID, filter_: Filter, order: Order, *, after: PageCursor | None, count: int, batch_size: int,
         at: datetime,
     ) -> MemoryPage:  # fmt: skip
-        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `portion`."""
+        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `batch_size`."""
         async with self._database.tenant(tenant_id, reads=True) as tx:
             if order.is_of_ids:
                 last = after.memory_id if after else None
                 found = await find(
-                    tx, tenant_id, wanted, after=last, count=count, at=at, is_descending=order.is_descending
+                    tx, tenant_id, filter_, after=last, count=count, at=at, is_descending=order.is_descending
                 )
                 places = [PageCursor(memory_id=id_) for id_ in found.memory_ids]
                 ordered = OrderedIds(places=places, after=PageCursor(memory_id=found.after) if found.after else None)
             else:
-                ordered = await find_ordered(tx, tenant_id, wanted, order, after=after, count=count, at=at)
+                ordered = await find_ordered(tx, tenant_id, filter_, order, after=after, count=count, at=at)
             memory_ids = [place.memory_id for place in ordered.places]
-            first = await self._shown(tx, tenant_id, memory_ids[:portion], wanted.as_of_time, at=at)
+            first = await self._shown(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
         return MemoryPage(
             memories=first,
-            rest=memory_ids[portion:],
+            rest=memory_ids[batch_size:],
             places={str(place.memory_id): place for place in ordered.places},
             after=ordered.after,
         )
 
-    async def count_memories(self, tenant_id: UUID, wanted: Filter, *, at: datetime) -> int | None:
-        """Count the memories that pass; None when that takes a look at more than MAX_ROWS_SCANNED of them."""
-        spans = list(wanted.spans(None, at))
+    async def count_memories(self, tenant_id: UUID, filter_: Filter, *, at: datetime) -> int | None:
+        """Count the memories that pass; None when that takes a scan of more than MAX_ROWS_SCANNED of them."""
+        spans = list(filter_.id_ranges(None, at))
         if not spans:
             return 0
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            if wanted.lead.kind in {"ids", "external_ids"}:
-                found = await find(tx, tenant_id, wanted, after=None, count=MAX_ROWS_SCANNED, at=at)
+            if filter_.access_path.kind in {"ids", "external_ids"}:
+                found = await find(tx, tenant_id, filter_, after=None, count=MAX_ROWS_SCANNED, at=at)
                 return len(found.memory_ids)
             # The newest may well not be all, so there is no use in looking at them first.
-            walk = _FilteredScan(tx, tenant_id, wanted, at)
-            looked = await walk.look(wanted.lead, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
-        if len(looked) > MAX_ROWS_SCANNED or any(passes is None for _, passes in looked):
+            scan = _FilteredScan(tx, tenant_id, filter_, at)
+            judged = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+        if len(judged) > MAX_ROWS_SCANNED or any(passes is None for _, passes in judged):
             return None
-        return sum(passes is True for _, passes in looked)
+        return sum(passes is True for _, passes in judged)
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
@@ -119,7 +124,7 @@ class MemoryListStore(Store):
         async with self._database.tenant(tenant_id, reads=True) as tx:
             return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
 
-    async def memory_then(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
+    async def get_memory_as_of(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
         """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotYetKnown."""
         async with self._database.tenant(tenant_id) as tx:
             row = (await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
@@ -141,17 +146,17 @@ class MemoryListStore(Store):
         """
         async with self._database.tenant(tenant_id) as tx:
             current = (await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
-            if current is None or entries.memory_of(current).is_expired(at):
+            if current is None or memory_rows.memory_of(current).is_expired(at):
                 raise MemoryNotFound
             versions = await _versions(tx, tenant_id, current["memory_id"], before=before, count=count + 1)
         if before is None:
-            versions.insert(0, MemoryVersion(memory=entries.memory_of(current), until_time=None))
+            versions.insert(0, MemoryVersion(memory=memory_rows.memory_of(current), until_time=None))
         return versions[: count + 1], len(versions) <= count
 
     async def _shown(
         self, tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
-        """Read memories, with what they are worth at the time `at` unless it is asked what they were."""
+        """Read memories, with their scores at the time `at` unless it is asked what they were."""
         memories = await read(tx, tenant_id, memory_ids, as_of_time)
         return memories if as_of_time else await with_scores(tx, tenant_id, self._policies, memories, at=at)
 
@@ -172,7 +177,7 @@ class MemoryListStore(Store):
         return [Link(**dict(row)) for row in rows]
 
     async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[MemoryVersion], bool]:
-        """Read the newest earlier versions of a memory, and one more to compare; say whether that is all."""
+        """Read the newest earlier versions of a memory, and one more to compare; return whether that is all."""
         async with self._database.tenant(tenant_id) as tx:
             versions = await _versions(tx, tenant_id, memory.memory_id, before=None, count=count + 1)
         return versions, len(versions) <= count
@@ -188,53 +193,53 @@ async def _versions(
         before_revision=_LAST_REVISION if before is None else before,
         count=count,
     )
-    return [MemoryVersion(memory=entries.memory_of(row), until_time=row["until_time"]) for row in rows]
+    return [MemoryVersion(memory=memory_rows.memory_of(row), until_time=row["until_time"]) for row in rows]
 
 
 async def find(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, *, after: UUID | None, count: int, at: datetime,
+    tx: Transaction, tenant_id: UUID, filter_: Filter, *, after: UUID | None, count: int, at: datetime,
     is_descending: bool = True,
 ) -> MatchingIds:  # fmt: skip
-    """Find up to `count` memories that pass after the one at `after`; look at MAX_ROWS_SCANNED of them at most.
+    """Find up to `count` memories that pass after the one at `after`; scan MAX_ROWS_SCANNED of them at most.
 
     The newest come first; the oldest unless `is_descending`.
     """
-    walk = _FilteredScan(tx, tenant_id, wanted, at, is_descending=is_descending)
-    lead = wanted.lead
+    scan = _FilteredScan(tx, tenant_id, filter_, at, is_descending=is_descending)
+    lead = filter_.access_path
     if lead.kind in {"ids", "external_ids"}:
-        return await _among(walk, await _named(tx, tenant_id, lead), after=after, count=count)
+        return await _among(scan, await _named(tx, tenant_id, lead), after=after, count=count)
     passing: list[UUID] = []
-    looks, portion, last = MAX_ROWS_SCANNED, count + 1, after
-    for since, until in wanted.spans(after, at) if is_descending else wanted.spans_up(after, at):
+    remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after
+    for since, until in filter_.id_ranges(after, at) if is_descending else filter_.id_ranges_ascending(after, at):
         from_id, before_id = since, until
         while True:
-            portion = min(portion, looks, _MOST_AT_ONCE)
-            looked = await walk.look(lead, from_id, before_id, portion)
-            for memory_id, passes in looked:
+            batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
+            judged = await scan.read_range(lead, from_id, before_id, batch_size)
+            for memory_id, passes in judged:
                 if passes is None or (passes and len(passing) == count):
                     return MatchingIds(memory_ids=passing, after=last)
                 if passes:
                     passing.append(memory_id)
                 last = memory_id
-            looks -= max(1, len(looked))
-            if looks <= 0 or walk.scans.is_spent:
+            remaining_rows -= max(1, len(judged))
+            if remaining_rows <= 0 or scan.scans.is_spent:
                 return MatchingIds(memory_ids=passing, after=last)
-            if len(looked) < portion:
+            if len(judged) < batch_size:
                 break
             if is_descending:
-                before_id = looked[-1][0]
+                before_id = judged[-1][0]
             else:
-                from_id = UUID(int=looked[-1][0].int + 1)
-            portion *= _GROWTH
+                from_id = UUID(int=judged[-1][0].int + 1)
+            batch_size *= _GROWTH
     return MatchingIds(memory_ids=passing, after=None)
 
 
 async def filter_ids(
-    tx: Transaction, tenant_id: UUID, wanted: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
+    tx: Transaction, tenant_id: UUID, filter_: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
     at: datetime,
 ) -> MatchingIds:  # fmt: skip
     """Find those of some memories that pass, newest first, after the one at `after`."""
-    return await _among(_FilteredScan(tx, tenant_id, wanted, at), memory_ids, after=after, count=count)
+    return await _among(_FilteredScan(tx, tenant_id, filter_, at), memory_ids, after=after, count=count)
 
 
 async def read(
@@ -243,12 +248,12 @@ async def read(
     """Read memories in the order given, as they were at a time; what is gone is left out."""
     if not memory_ids:
         return []
-    found = await entries.read_memories(tx, tenant_id, memory_ids)
+    found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
     if as_of_time is not None:
         rows = await tx.rows(
             QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
         )
-        found |= {row["memory_id"]: entries.memory_of(row) for row in rows}
+        found |= {row["memory_id"]: memory_rows.memory_of(row) for row in rows}
     return [found[id_] for id_ in memory_ids if id_ in found]
 
 
@@ -256,21 +261,21 @@ class _FilteredScan:
     """Looks at memories in turn and holds them against a filter."""
 
     def __init__(
-        self, tx: Transaction, tenant_id: UUID, wanted: Filter, at: datetime, *, is_descending: bool = True
+        self, tx: Transaction, tenant_id: UUID, filter_: Filter, at: datetime, *, is_descending: bool = True
     ) -> None:
         self._tx = tx
         self._tenant_id = tenant_id
-        self._as_of_time = wanted.as_of_time
-        self._condition = wanted.condition(at)
+        self._as_of_time = filter_.as_of_time
+        self._condition = filter_.condition(at)
         self.scans = scan_budget(tx, tenant_id, self._condition)
         self.is_descending = is_descending
 
-    async def look(
+    async def read_range(
         self, lead: AccessPath, from_id: UUID, before_id: UUID, count: int
     ) -> list[tuple[UUID, bool | None]]:
         """Return the first memories of a range of ids that a lead leads to, and whether each passes.
 
-        None says that the call's budget did not reach a memory; nothing after it was looked at either.
+        None says that the call's budget did not reach a memory; nothing after it was scanned either.
         """
         values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
         if lead.kind in {"tags", "properties"}:
@@ -279,12 +284,12 @@ class _FilteredScan:
                 values |= {"names": list(lead.names)}
             rows = await self._tx.rows(self._turned(QUERIES[_LED[lead.kind]]), tenant_id=self._tenant_id, **values)
             return await self.passing([row["memory_id"] for row in rows])
-        query = QUERIES["walk_entries"]
+        query = QUERIES["scan_entries"]
         if lead.kind == "column":
             query = _by_column(lead.column)
             values |= {"values": list(lead.values)}
-        looked = await self._judged(self._turned(query), ENTRIES, **values)
-        return looked if self._as_of_time is None else await self._then(looked)
+        judged = await self._judged(self._turned(query), ENTRIES, **values)
+        return judged if self._as_of_time is None else await self._then(judged)
 
     def _turned(self, query: Query) -> Query:
         return query if self.is_descending else _upwards(query)
@@ -293,10 +298,10 @@ class _FilteredScan:
         """Return of memories in the walk's order whether each passes, as `look` does."""
         if not memory_ids:
             return []
-        query = self._turned(QUERIES["look_at_entries"])
+        query = self._turned(QUERIES["scan_ids"])
         passes = dict(await self._judged(query, ENTRIES, memory_ids=list(memory_ids)))
-        looked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
-        return looked if self._as_of_time is None else await self._then(looked)
+        judged = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
+        return judged if self._as_of_time is None else await self._then(judged)
 
     async def _judged(self, query: Query, source: FilterTable, **values: object) -> list[tuple[UUID, bool | None]]:
         """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
@@ -312,9 +317,9 @@ class _FilteredScan:
         return [(row["memory_id"], row["passes"]) for row in rows]
 
     async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
-        """Return of memories whether each passed at the time asked for, where `now` says whether it passes today."""
+        """Return of memories whether each passed at the time requested, where `now` says whether it passes today."""
         reached = [memory_id for memory_id, passes in now if passes is not None]
-        query = self._turned(QUERIES["passing_versions"])
+        query = self._turned(QUERIES["match_versions"])
         then = dict(await self._judged(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
         passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
         known = await self._tx.rows(
@@ -338,18 +343,18 @@ async def matching_ids(
 ) -> set[UUID]:
     """Return those of some memories that pass a condition as they are now."""
     sql = filters.compile_to_sql(condition, ENTRIES)
-    query = with_condition(QUERIES["passing_entries"], sql.text)
+    query = with_condition(QUERIES["match_entries"], sql.text)
     rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
     return {row["memory_id"] for row in rows}
 
 
-async def _among(walk: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> MatchingIds:
-    down = walk.is_descending
-    left = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
-    wanted = sorted(left, reverse=down)
+async def _among(scan: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> MatchingIds:
+    down = scan.is_descending
+    remaining_ids = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
+    filter_ = sorted(remaining_ids, reverse=down)
     found: list[UUID] = []
     last = after
-    for memory_id, passes in await walk.passing(wanted):
+    for memory_id, passes in await scan.passing(filter_):
         if passes is None or (passes and len(found) == count):
             return MatchingIds(memory_ids=found, after=last)
         if passes:
@@ -365,7 +370,7 @@ async def _named(tx: Transaction, tenant_id: UUID, lead: AccessPath) -> list[UUI
     return [row["memory_id"] for row in rows]
 
 
-_LED = {"tags": "walk_tags", "properties": "walk_properties"}
+_LED = {"tags": "scan_by_tag", "properties": "scan_by_property"}
 
 
 @lru_cache(maxsize=64)
@@ -376,6 +381,6 @@ def _upwards(query: Query) -> Query:
 
 @lru_cache(maxsize=32)
 def _by_column(column: str) -> Query:
-    query = QUERIES["walk_column"]
+    query = QUERIES["scan_by_column"]
     value = _VALUES.get(column, "wanted.value")
     return replace(query, text=query.text.replace("{column}", column).replace("{value}", value))

@@ -1,4 +1,4 @@
-"""What memories said before: which fields a change concerned. No gRPC, no SQL, no clock."""
+"""Earlier versions of memories: which fields a change concerned. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 

@@ -1,66 +1,110 @@
-"""What the worker asks for: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs that the worker service calls periodically."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.ids import add_months, month_start, now
+from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.parts import Rpcs
+
+if TYPE_CHECKING:
+    from skein_memory.cold_storage.store import ArchiveStore
+    from skein_memory.curation.store import CurationStore
+    from skein_memory.erasure.store import PurgeStore
+    from skein_memory.maintenance.expiry import Expiry
+    from skein_memory.maintenance.partitions import Partitions
+    from skein_memory.maintenance.store import TenantPurgeStore
+    from skein_memory.memories.reindex import ReindexStore
+    from skein_memory.snapshots.store import SnapshotStore
 
 DEFAULT_MONTHS_AHEAD = 3
-# Memories that a call looks at for decay, and those that one transaction does.
+# Memories that a call scans for decay, and those that one transaction does.
 DEFAULT_DECAYED = 500
-DECAYED_AT_ONCE = 100
+DECAYED_BATCH_SIZE = 100
 # Memories that a call brings up to date.
 DEFAULT_REINDEXED = 500
 
 
-class MaintenanceHandlers(Rpcs):
-    """Partitions made ahead, and rows past their time removed."""
+class MaintenanceHandlers:
+    """Partitions, expiry, retention, decay, reindexing, and purges of tenants."""
+
+    def __init__(
+        self,
+        expiry: Expiry,
+        *,
+        partitions: Partitions,
+        reindex: ReindexStore,
+        curation: CurationStore,
+        snapshots: SnapshotStore,
+        archives: ArchiveStore,
+        purges: PurgeStore,
+        tenants: TenantPurgeStore,
+    ) -> None:
+        """Use the stores."""
+        self._expiry = expiry
+        self._partitions = partitions
+        self._reindex = reindex
+        self._curation = curation
+        self._snapshots = snapshots
+        self._archives = archives
+        self._purges = purges
+        self._tenants = tenants
 
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, context: Context
     ) -> pb.EnsurePartitionsResponse:
         ahead = request.months_ahead or DEFAULT_MONTHS_AHEAD
-        at, kept = now(), self._parts.settings.access_log_months
-        created, horizon = await self._parts.months.ensure_ahead(at, ahead)
-        if kept:
-            await self._parts.access_log.drop_before(add_months(month_start(at), -kept))
+        created, horizon = await self._partitions.ensure_ahead(now(), ahead)
         return pb.EnsurePartitionsResponse(created_count=created, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        who, at = caller(context), now()
-        deleted = await self._parts.memories.delete_expired(who.tenant(), at)
-        deleted += await self._parts.erasing.erase_expired(who.tenant(), at=at, by=who.principal)
-        await self._parts.levels.keep_capacities(who.tenant(), at=at, by=who.principal)
-        await self._parts.secrets.keep_wrapped(who.tenant())
-        await self._parts.watches.keep_wrapped(who.tenant())
-        deleted += await self._parts.deliveries.delete_old(who.tenant(), at)
-        deleted += await self._parts.blocks.detach_purged(who.tenant(), at=at, by=who.principal)
-        await self._parts.erasure_completer.complete(who.tenant())
+        who = caller(context)
+        deleted = await self._expiry.delete_expired(who.tenant(), at=now(), by=who.principal)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
-        who, left, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
-        while left > 0 and more:
-            portion = min(left, DECAYED_AT_ONCE)
-            done = await self._parts.curating.decay_portion(who.tenant(), limit=portion, at=now(), by=who.principal)
-            decayed, more, left = decayed + done.decayed, done.more, left - portion
+        who, remaining, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
+        while remaining > 0 and more:
+            batch_size = min(remaining, DECAYED_BATCH_SIZE)
+            done = await self._curation.decay_batch(who.tenant(), limit=batch_size, at=now(), by=who.principal)
+            decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
+
+    async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
+        who, at = caller(context), now()
+        policy = await self._archives.policy(who.tenant())
+        await self._archives.delete_orphan_files(who.tenant(), at)
+        if not policy.archive_days:
+            return pb.ArchiveIdleResponse()
+        idle_since = at - timedelta(days=policy.archive_days)
+        count, more = await self._archives.archive_idle(
+            who.tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=who.principal
+        )
+        return pb.ArchiveIdleResponse(archived_count=count, more=more)
+
+    async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
+        who, at = caller(context), now()
+        policy = await self._archives.policy(who.tenant())
+        before = at - timedelta(days=policy.retention_days)
+        count, more = await self._purges.purge_older_than(who.tenant(), before, at=at, by=who.principal)
+        stored = await self._archives.purge_oldest_archive(who.tenant(), before, at=at, by=who.principal)
+        return pb.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEXED
-        done, more = await self._parts.outdated.refresh(caller(context).tenant(), at=now(), count=count)
+        done, more = await self._reindex.refresh(caller(context).tenant(), at=now(), count=count)
         return pb.ReindexMemoriesResponse(reindexed_count=done, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        found, more = await self._parts.snapshots.continue_snapshots(caller(context).tenant())
+        found, more = await self._snapshots.continue_snapshots(caller(context).tenant())
         return pb.ContinueSnapshotsResponse(more=more, active=found)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        await self._parts.archives.delete_files(caller(context).tenant())
-        counts, more = await self._parts.memories.purge_tenant(caller(context).tenant(), request.limit)
+        await self._archives.delete_files(caller(context).tenant())
+        counts, more = await self._tenants.purge_tenant(caller(context).tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

@@ -1,4 +1,4 @@
-"""The hash by which a memory that is stored again is recognised. Pure."""
+"""The hash by which an equal memory is recognised. Pure."""
 
 from __future__ import annotations
 

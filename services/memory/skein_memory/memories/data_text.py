@@ -1,4 +1,4 @@
-"""The text that free-form data holds, as it is searched. Pure."""
+"""The text of free-form data that search sees. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory as conditions see it."""
+"""The fields of a memory that filters read."""
 
 from __future__ import annotations
 

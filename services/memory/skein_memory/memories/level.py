@@ -1,4 +1,4 @@
-"""The levels that memories have: how far each reaches, how many it holds, and where what does not fit goes."""
+"""The levels of memories: their order and capacities, and demotion from a full level."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
 
 
 def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
-    """Return a memory for which its level has no room, as it is now, and its event: a level down, or archived."""
+    """Return a memory that its level has no capacity for, and its event: demoted a level, or archived."""
     if memory.draft.level == LEVELS[-1]:
-        return memory.revised(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
+        return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
     return demoted(memory, at=at, by=by), "memory_demoted"
 
 
@@ -48,4 +48,4 @@ def _moved(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:
     place = LEVELS.index(memory.draft.level) + steps
     if not 0 <= place < len(LEVELS):
         raise LevelOutOfRange(level=memory.draft.level)
-    return memory.revised(replace(memory.draft, level=LEVELS[place]), at=at, by=by)
+    return memory.revise(replace(memory.draft, level=LEVELS[place]), at=at, by=by)

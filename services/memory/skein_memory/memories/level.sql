@@ -41,7 +41,7 @@ ORDER BY importance, memory_id
 LIMIT :count;
 
 -- lock_free_memories --
--- Keep others from changing those of some memories that nobody else is changing.
+-- Lock those of some memories that no other transaction has locked.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active

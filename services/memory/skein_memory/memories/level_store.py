@@ -1,41 +1,45 @@
-"""What happens when space is short: the least important memories pass down a level, or make room for others."""
+"""Capacities of levels: the least important memories of a full level are demoted or evicted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.memories import level as levels
-from skein_memory.memories import rows as entries
+from skein_memory.memories import level as level_rules
+from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policy
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policies, Policy
     from skein_memory.memories.model import Memory
 
 # Memories that one transaction passes down from one level.
-PORTION = 100
-# Transactions of one call of the upkeep.
-_PORTIONS = 5
+BATCH_SIZE = 100
+# Transactions of one call of the maintenance.
+_MAX_BATCHES = 5
 
 
-class LevelStore(Store):
+class LevelStore:
     """Brings levels back to their capacities."""
 
-    async def keep_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
+
+    async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""
         moved = 0
-        for _ in range(_PORTIONS):
+        for _ in range(_MAX_BATCHES):
             async with self._database.tenant(tenant_id) as tx:
                 policy = await self._policies.of(tx, tenant_id)
-                found = await enforce_capacities(tx, tenant_id, policy, levels.LEVELS, at=at, by=by)
+                found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
             moved += found
-            if found < PORTION:
+            if found < BATCH_SIZE:
                 break
         return moved
 
@@ -49,63 +53,63 @@ async def enforce_capacities(
     as they are, since nothing that is searched changes. Return how many memories moved.
     """
     moved, looked_at = 0, set(full) if policy.levels_capped else set()
-    for place, level in enumerate(levels.LEVELS):
+    for occupied_level, level in enumerate(level_rules.LEVELS):
         if level not in looked_at:
             continue
         rows = await tx.rows(
             QUERIES["list_over_capacity"],
             tenant_id=tenant_id,
             level=level,
-            capacity=levels.capacity(policy, level),
+            capacity=level_rules.capacity(policy, level),
             at=at,
-            count=PORTION,
+            count=BATCH_SIZE,
         )
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
-            after, event = levels.demote_or_hide(memory, at=at, by=by)
-            await entries.update_memory(tx, tenant_id, memory, after, at=at, event=event)
+            after, event = level_rules.demote_or_hide(memory, at=at, by=by)
+            await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
-            looked_at.update(levels.LEVELS[place + 1 : place + 2])
+            looked_at.update(level_rules.LEVELS[occupied_level + 1 : occupied_level + 2])
     return moved
 
 
 async def evict_least_important(
-    tx: Transaction, tenant_id: UUID, newcomers: Sequence[Memory], limit: int, *, at: datetime, by: str
+    tx: Transaction, tenant_id: UUID, new_memories: Sequence[Memory], limit: int, *, at: datetime, by: str
 ) -> int:
     """Forget as many memories as came too many, none of which matters more than any newcomer; return how many.
 
-    They are deleted softly: whoever wants one back restores it, in turn for something else. Return 0, with nothing
+    They are deleted softly, and can be undeleted in exchange for another memory. Return 0, with nothing
     done, when there are not enough.
     """
     row = await tx.row(QUERIES["count_memories"], tenant_id=tenant_id)
     used = 0 if row is None else row["used"]
-    needed = min(max(1, used - limit), len(newcomers))
-    new = {memory.memory_id for memory in newcomers}
+    needed = min(max(1, used - limit), len(new_memories))
+    new = {memory.memory_id for memory in new_memories}
     rows = await tx.rows(
         QUERIES["list_least_important"],
         tenant_id=tenant_id,
-        importance=min(memory.draft.importance for memory in newcomers),
+        importance=min(memory.draft.importance for memory in new_memories),
         # Some may be locked by others, and some are the newcomers themselves.
         count=2 * needed + len(new),
     )
     candidates = [row["memory_id"] for row in rows if row["memory_id"] not in new]
     free = {memory.memory_id: memory for memory in await _locked(tx, tenant_id, candidates)}
-    victims = [free[memory_id] for memory_id in candidates if memory_id in free][:needed]
-    if len(victims) < needed:
+    evicted = [free[memory_id] for memory_id in candidates if memory_id in free][:needed]
+    if len(evicted) < needed:
         return 0
-    for memory in victims:
-        await entries.update_memory(
-            tx, tenant_id, memory, memory.deleted(at=at, by=by), at=at, event="memory_forget_soft"
+    for memory in evicted:
+        await memory_rows.update_memory(
+            tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
         )
     return needed
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> list[Memory]:
-    """Return those of some memories that nobody else is changing, so that nobody is waited for."""
+    """Return those of some memories that no other transaction has locked; locked ones are skipped, not waited for."""
     if not memory_ids:
         return []
     rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+    found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
     return [memory for memory in found.values() if memory.is_active]

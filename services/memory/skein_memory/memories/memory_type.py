@@ -1,8 +1,7 @@
-"""The types that memories have: what the structured ones hold and what of it is searched. No gRPC, no SQL, no clock."""
+"""Types of memories: schemas of structured types, and which of their fields are searched. No gRPC, no SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -15,6 +14,8 @@ from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 from skein_memory.memories import data_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from skein_kit.policies.store import Policy
 
 VAULT = "knowledge_vault"
@@ -26,7 +27,7 @@ SECRET_LENGTH = "secret_length"  # noqa: S105 - the name of a field.
 MASK = "••••"
 # What systems that keep secrets in the open call them.
 _BELONGS_SEALED = frozenset({"secret", "secret_value", "value", "password", "token"})
-_MOST_VIOLATIONS = 20
+_MAX_VIOLATIONS = 20
 # Stands for every text of the data, at every depth.
 ALL_TEXTS = "*"
 
@@ -149,8 +150,8 @@ _VALIDATORS = {name: Draft202012Validator(type_.schema) for name, type_ in BUILT
 _SAME = frozenset({"title", "content", "source"})
 
 
-def validate_data(type_name: str, data: str | None, *, said: Mapping[str, str | None]) -> None:
-    """Refuse data (JSON text) that its type does not have; `said` are texts of the memory itself, by field.
+def validate_data(type_name: str, data: str | None, *, draft_fields: Mapping[str, str | None]) -> None:
+    """Reject data (JSON text) that its type does not have; `draft_fields` are texts of the memory itself, by field.
 
     A memory that is told in words alone needs no data. What a type requires may be said by the memory's own field of
     that name. Raises MemoryDataInvalid, which names fields and never what they hold.
@@ -159,8 +160,8 @@ def validate_data(type_name: str, data: str | None, *, said: Mapping[str, str | 
     if validator is None or data is None:
         return
     values = exact.loads(data)
-    given = {name for name in _SAME if said.get(name)}
-    violations = list(islice(_violations(validator, BUILT_IN[type_name], values, given), _MOST_VIOLATIONS))
+    present_fields = {name for name in _SAME if draft_fields.get(name)}
+    violations = list(islice(_violations(validator, BUILT_IN[type_name], values, present_fields), _MAX_VIOLATIONS))
     if violations:
         raise MemoryDataInvalid(violations=violations, type=type_name)
 
@@ -172,7 +173,7 @@ def searched_of(type_name: str) -> tuple[str, ...]:
 
 
 def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
-    """Return what is searched of a memory's data (JSON text); None when nothing is. Never a secret.
+    """Return the searched text of a memory's data (JSON text); None when nothing is searched. Never a secret.
 
     Of free data, what the memory says in one of the texts `beside` is left out.
     """
@@ -193,7 +194,7 @@ def time_of(data: str | None, name: str) -> datetime | None:
 
 
 def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
-    """Refuse a type that the tenant does not have; the fact "index" is its place among the names."""
+    """Reject a type that the tenant does not have; the fact "index" is its place among the names."""
     if not policy.memory_types:
         return
     for index, name in enumerate(names):
@@ -202,7 +203,7 @@ def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
 
 
 def vault_data(data: str | None, *, secret: str, length: str) -> str:
-    """Return the data of a vault's memory: what is said about the secret, and how long it is.
+    """Return the data of a memory of the vault: its description, and the length class of its secret.
 
     `secret` is a new one; without one the memory has one of this `length` already. Raises MemoryDataInvalid when it
     has neither, or when the data holds what belongs into the secret.
@@ -232,12 +233,12 @@ def length_class(secret: str) -> str:
 
 
 def _violations(
-    validator: Draft202012Validator, type_: MemoryType, values: Mapping[str, Any], given: set[str]
+    validator: Draft202012Validator, type_: MemoryType, values: Mapping[str, Any], present_fields: set[str]
 ) -> Iterator[tuple[str, str]]:
     for name in sorted(values.keys() - type_.fields.keys()):
         yield f"data.{name[:100]}", f"is no field of {type_.name}; these are: {', '.join(type_.fields)}"
     for name in type_.required:
-        if name not in values and name not in given:
+        if name not in values and name not in present_fields:
             yield f"data.{name}", f"is required of {type_.name}"
     for error in validator.iter_errors(values):
         if error.path:
@@ -249,7 +250,7 @@ def _violations(
 
 
 def _rule(name: object, value: object) -> str:
-    """Say what a value must be, without the value."""
+    """Describe what a value must be, without the value."""
     sentences = {
         "type": f"must be of type {value}",
         "enum": f"must be one of {value}",

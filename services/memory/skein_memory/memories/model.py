@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from uuid import UUID
 
 from skein_kit.errors import (
     ContentEmpty,
@@ -23,13 +23,14 @@ from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.postings import Document
 from skein_memory.errors import MemoryNotFound
-from skein_memory.memories import convert as wire
 from skein_memory.memories import memory_type
 from skein_memory.memories.content_hash import content_hash
+from skein_memory.memories.enums import LEVELS, SCOPES
+from skein_memory.memories.task_data import check_objective_id
 from skein_memory.storable_text import check_storable
-from skein_memory.tasks.model import check_objective_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     import numpy as np
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.identity.identity_token import Caller
-    from skein_memory.scoring.model import Scores
+    from skein_memory.scoring.model import MemoryScores
 
 FACT = "fact"
 DEFAULT_TYPE = "note"
@@ -71,7 +72,7 @@ def fold_key(key: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
-    """What a caller says of a memory: checked, with the defaults filled in. `data` and `metadata` are JSON text."""
+    """The validated content of a memory, with defaults. `data` and `metadata` are JSON text."""
 
     external_id: str | None
     type: str
@@ -98,7 +99,7 @@ class Draft:
 
     @classmethod
     def of(cls, memory: pb.Memory, *, at: datetime, max_content: int, agent_id: str = "") -> Self:
-        """Read a caller's message at the time `at`; `agent_id` stands in for one that is not given."""
+        """Read a caller's message at the time `at`; `agent_id` is the default."""
         content = memory.content.strip()
         if len(content) > max_content:
             raise ContentTooLong(limit=max_content, length=len(content))
@@ -117,8 +118,8 @@ class Draft:
             agent_id=memory.agent_id or agent_id or None,
             subject_id=memory.subject_id or None,
             session_id=memory.session_id or None,
-            scope=wire.SCOPES.get(memory.scope, "global"),
-            level=wire.LEVELS.get(memory.level, "operational"),
+            scope=SCOPES.get(memory.scope, "global"),
+            level=LEVELS.get(memory.level, "operational"),
             confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
             importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
             expire_time=_expiry_of(memory, at),
@@ -134,21 +135,21 @@ class Draft:
 
     @property
     def fact_key(self) -> FactKey | None:
-        """Return the name that it takes in the tenant; None unless it is a fact with a key."""
+        """Return its fact key in the tenant; None unless it is a fact with a key."""
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     def is_expired(self, at: datetime) -> bool:
-        """Say whether its expiry had come at the time `at`."""
+        """Return whether its expiry had come at the time `at`."""
         return self.expire_time is not None and self.expire_time <= at
 
     @property
     def text(self) -> str:
         """Return everything that is searched."""
-        return "\n".join(part for part in (self.title, self.key, self.content, self.words) if part)
+        return "\n".join(part for part in (self.title, self.key, self.content, self.data_text) if part)
 
     @property
-    def words(self) -> str | None:
-        """Return what is searched of the data; None for nothing."""
+    def data_text(self) -> str | None:
+        """Return the searched text of the data; None for nothing."""
         return memory_type.search_text(self.type, self.data, beside=(self.title, self.key, self.content))
 
     @property
@@ -156,8 +157,8 @@ class Draft:
         """Return the SHA-256 by which the same memory stored again is recognised."""
         return content_hash(self.type, self.content, self.data)
 
-    def must_have_readers(self, at: datetime) -> None:
-        """Refuse what no reader would ever see: what expired before `at`, and what is for a user who is not named.
+    def check_has_readers(self, at: datetime) -> None:
+        """Reject a memory without readers: it expired before `at`, or its scope is a user who is not named.
 
         Imports do not call this: they store what another system kept.
         """
@@ -180,24 +181,15 @@ class Draft:
             raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
         check_objective_id(self.type, self.data)
         memory_type.validate_data(
-            self.type, self.data, said={"title": self.title, "content": self.content, "source": self.source}
+            self.type, self.data, draft_fields={"title": self.title, "content": self.content, "source": self.source}
         )
         if self.create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("create_time", "lies in the future")])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Worth:
-    """What a memory was worth when it was read, and how often it had been used."""
-
-    scores: Scores
-    access_count: int
-    last_access_time: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """Something remembered: what was said of it, and what the service recorded."""
+    """A memory: its content, and what the service recorded."""
 
     memory_id: UUID
     draft: Draft
@@ -209,21 +201,21 @@ class Memory:
     created_by: str
     updated_by: str
     # Only of memories that are read to be shown.
-    worth: Worth | None = field(default=None, compare=False)
-    # An older version wrote the row, by other rules of what is searched: its place in the index is made anew.
-    is_outdated: bool = field(default=False, compare=False)
+    memory_scores: MemoryScores | None = field(default=None, compare=False)
+    # An older version wrote the row, by other rules of what is searched: its place in the index is computed again.
+    needs_reindex: bool = field(default=False, compare=False)
 
     @property
     def is_active(self) -> bool:
-        """Say whether it is not deleted."""
+        """Return whether it is not deleted."""
         return self.delete_time is None
 
     def is_expired(self, at: datetime) -> bool:
-        """Say whether its expiry had come at the time `at`."""
+        """Return whether its expiry had come at the time `at`."""
         return self.draft.is_expired(at)
 
     def is_visible(self, at: datetime) -> bool:
-        """Say whether readers see it at the time `at`: it is neither deleted nor expired."""
+        """Return whether readers see it at the time `at`: it is neither deleted nor expired."""
         return self.is_active and not self.is_expired(at)
 
     @property
@@ -232,12 +224,12 @@ class Memory:
         return self.draft.fact_key if self.is_active else None
 
     @property
-    def place(self) -> str | None:
-        """Return the level that it takes room in; None for a deleted or archived memory, which takes none."""
+    def occupied_level(self) -> str | None:
+        """Return the level whose capacity it takes; None for a deleted or archived memory."""
         return self.draft.level if self.is_active and self.draft.archive_time is None else None
 
     def document(self, at: datetime) -> Document | None:
-        """Return what the search index knows of it; None when it must not be recalled at the time `at`."""
+        """Return its document in the search index; None when it must not be recalled at the time `at`."""
         return None if self.is_expired(at) else self.indexed
 
     @property
@@ -262,28 +254,28 @@ class Memory:
             expire_time=draft.expire_time,
         )
 
-    def revised(self, draft: Draft, *, at: datetime, by: str) -> Memory:
-        """Return its next revision, which says `draft`."""
+    def revise(self, draft: Draft, *, at: datetime, by: str) -> Memory:
+        """Return its next revision, with the content `draft`."""
         return self._next(at, by, draft=draft)
 
-    def deleted(self, *, at: datetime, by: str) -> Memory:
+    def delete(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, deleted."""
         return self._next(at, by, delete_time=at)
 
-    def restored(self, *, at: datetime, by: str) -> Memory:
+    def undelete(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, no longer deleted."""
         return self._next(at, by, delete_time=None)
 
     def _next(self, at: datetime, by: str, **changes: Any) -> Memory:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
-    def must_be(self, revision: int) -> None:
-        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+    def check_revision(self, revision: int) -> None:
+        """Reject a revision that is not the current one; 0 matches any revision."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
-    def must_be_visible(self, at: datetime) -> None:
-        """Refuse a deleted or expired memory as if it were not there."""
+    def check_visible(self, at: datetime) -> None:
+        """Reject a deleted or expired memory as if it were not there."""
         if not self.is_visible(at):
             raise MemoryNotFound
 
@@ -298,7 +290,7 @@ def drafts_of(
         with prefix_field_paths(f"memories[{index}]", index=index):
             draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
             if not is_import:
-                draft.must_have_readers(at)
+                draft.check_has_readers(at)
             # An expired fact shares its key with others.
             folded = None if draft.fact_key is None or draft.is_expired(at) else draft.fact_key.folded
             for field, name in (("external_id", draft.external_id), ("key", folded)):
@@ -311,12 +303,12 @@ def drafts_of(
 
 
 def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
-    """Give drafts their ids and records, in order: of memories with one create_time the later has the higher id."""
-    places: dict[UUID, list[int]] = {}
+    """Create memories from drafts, in order: of two with one create_time the later has the higher id."""
+    indexes_by_time: dict[UUID, list[int]] = {}
     for place, draft in enumerate(drafts):
-        places.setdefault(min_id_at(draft.create_time), []).append(place)
+        indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
     ids: dict[int, UUID] = {}
-    for group in places.values():
+    for group in indexes_by_time.values():
         # Ids carry milliseconds, so what lies within one is put in order here.
         ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
         ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
@@ -335,10 +327,10 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
     ]
 
 
-def with_times(memories: Sequence[Memory], given: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
-    """Return new memories with the update_times that an import gives. Raises PermissionMissing and FieldInvalid."""
+def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
+    """Return new memories with the update_times of an import. Raises PermissionMissing and FieldInvalid."""
     require_keep_times(who)
-    pairs = zip(memories, given, strict=True)
+    pairs = zip(memories, messages, strict=True)
     return [
         replace(one, update_time=read_past_time(message, "update_time", at) or one.update_time)
         for one, message in pairs
@@ -353,24 +345,24 @@ def documents_of(
     return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
 
 
-def embeddings_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
+def embeddings_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
     """Return the vectors that callers gave in a batch, by the id of each memory; refuse one that points nowhere."""
     found = {}
-    for index, (memory, asked) in enumerate(zip(memories, given, strict=True)):
+    for index, (memory, asked) in enumerate(zip(memories, messages, strict=True)):
         if asked.embedding:
             with prefix_field_paths(f"memories[{index}]", index=index):
                 found[memory.memory_id] = vector_columns.normalize(asked.embedding)
     return found
 
 
-def secrets_of(memories: Sequence[Memory], given: Sequence[pb.Memory]) -> dict[UUID, str]:
+def secrets_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, str]:
     """Return the secrets that callers gave with their memories, by the id of each memory."""
-    pairs = zip(memories, given, strict=True)
+    pairs = zip(memories, messages, strict=True)
     return {memory.memory_id: asked.secret_value for memory, asked in pairs if asked.secret_value}
 
 
 def _data_of(memory: pb.Memory) -> str | None:
-    """Read the data as JSON text; that of a vault says how long its secret is, and never the secret."""
+    """Read the data as JSON text; a vault's data has the length class of its secret, and never the secret."""
     data = json_text(memory, "data")
     if memory.type != memory_type.VAULT:
         if memory.secret_value:
@@ -395,3 +387,27 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
     except RpcError as refusal:
         violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
         raise type(refusal)(violations=violations, index=index, **refusal.facts) from None
+
+
+def audience(
+    scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
+) -> tuple[str | None, ...]:
+    """Return the readers and the subject of a memory: one memory may replace another only where these are equal."""
+    by_scope: Mapping[str, tuple[str | None, ...]] = {
+        "global": (subject_id,),
+        "agent": (agent_id, subject_id),
+        "user": (subject_id, agent_id),
+    }
+    return (scope, *by_scope.get(scope, (session_id, subject_id, agent_id)))
+
+
+def draft_audience(draft: Draft) -> tuple[str | None, ...]:
+    """Return the readers and the subject of a draft."""
+    return audience(draft.scope, agent_id=draft.agent_id, subject_id=draft.subject_id, session_id=draft.session_id)
+
+
+def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision, archived; the memory itself when it is already."""
+    if memory.draft.archive_time is not None:
+        return memory
+    return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by)

@@ -1,4 +1,4 @@
-"""Which memory a name stands for: its id, or the external id that its caller chose."""
+"""Names of memories: ids, external ids and fact keys, and which memory holds each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def read_by_names(
     tx: Transaction, query: Query, tenant_id: UUID, names: Iterable[str], **values: object
 ) -> dict[str, asyncpg.Record]:
-    """Run a query of `memory_ids` for names and return its rows by name; a name that nothing answers to is left out.
+    """Run a query of `memory_ids` for names and return its rows by name; unknown names are left out.
 
     `values` are what else the query takes. A name may look like an id and be an external id, so what is no id of a
     memory is looked up once more. Memories are then read by value: a join would plan every month for each of them.
@@ -41,7 +41,7 @@ async def read_by_names(
 
 
 async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
-    """Run a query of one `memory_id` for a name; None when nothing answers to it."""
+    """Run a query of one `memory_id` for a name; None for an unknown name."""
     id_ = parse_id(name)
     row = None if id_ is None else await tx.row(query, tenant_id=tenant_id, memory_id=id_)
     if row is None:
@@ -59,7 +59,7 @@ async def claim_external_ids(
     at: datetime,
     expired_ids: Container[UUID] = (),
 ) -> str | None:
-    """Take external ids for memories; return one that another memory holds, which the caller must refuse.
+    """Claim external ids for memories; return one that another memory holds, which the caller must reject.
 
     A memory that has expired loses its id to the next one that wants it, unless that is among `expired_ids` itself: an
     import that is repeated finds what it brought. Ids are taken in one order everywhere, so that two batches cannot
@@ -73,7 +73,7 @@ async def claim_external_ids(
         return None
     held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
     holders = [held[name] for name, id_ in wanted if name in held and id_ not in expired_ids]
-    if await _released(tx, tenant_id, QUERIES["erase_external_ids"], holders, at=at):
+    if await _released(tx, tenant_id, QUERIES["purge_memory_external_ids"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
     return next((name for name, id_ in wanted if held.get(name) != id_), None)
@@ -89,7 +89,7 @@ async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[
 
 
 async def external_id_must_be_free(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
-    """Refuse a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
+    """Reject a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
     name = memory.draft.external_id
     holder = (await external_id_holders(tx, tenant_id, [name])).get(name or "", memory.memory_id)
     if holder == memory.memory_id:
@@ -106,7 +106,7 @@ async def claim_fact_keys(
     at: datetime,
     expired_ids: Container[UUID] = (),
 ) -> tuple[FactKey, UUID] | None:
-    """Take keys for facts; return one that another fact holds, with the fact that the caller must refuse.
+    """Claim keys for facts; return one that another fact holds, with the fact that the caller must reject.
 
     A fact that has expired loses its key to the next one that wants it. Facts among `expired_ids` take only free keys,
     after all others, and do without the rest. Keys are taken in the order of their folded form, so that two batches
@@ -123,7 +123,7 @@ async def claim_fact_keys(
         return None
     held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
     holders = [held[key] for key, id_ in wanted if key in held and id_ not in expired_ids]
-    if await _released(tx, tenant_id, QUERIES["erase_fact_keys"], holders, at=at):
+    if await _released(tx, tenant_id, QUERIES["purge_memory_fact_keys"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
         held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
     return next(((key, id_) for key, id_ in wanted if id_ not in expired_ids and held.get(key) != id_), None)
@@ -146,7 +146,7 @@ async def fact_key_holders(
 
 
 async def _released(tx: Transaction, tenant_id: UUID, release: Query, holders: Iterable[UUID], *, at: datetime) -> bool:
-    """Take the names of one kind from those of some memories that have expired; say whether there were any."""
+    """Take the names of one kind from those of some memories that have expired; return whether there were any."""
     rows = await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=list(set(holders)), at=at)
     if not rows:
         return False
@@ -164,20 +164,20 @@ async def _read_ids(
 
 
 async def avoid_message_ids(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
-    """Return memories under ids that no message has: search knows messages and memories by one kind of id.
+    """Return memories under ids that no message has, because search uses one space of ids for both.
 
     One that loses its id is found by it all the same, as its external id.
     """
     ids = [memory.memory_id for memory in memories]
     rows = await tx.rows(QUERIES["find_other_documents"], tenant_id=tenant_id, item_ids=ids)
-    taken = {row["item_id"] for row in rows}
+    message_ids = {row["item_id"] for row in rows}
     return [
         replace(
             memory,
             memory_id=new_id(id_time(memory.memory_id)),
             draft=replace(memory.draft, external_id=memory.draft.external_id or str(memory.memory_id)),
         )
-        if memory.memory_id in taken
+        if memory.memory_id in message_ids
         else memory
         for memory in memories
     ]

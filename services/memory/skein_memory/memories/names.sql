@@ -27,7 +27,7 @@ CROSS JOIN LATERAL (
         AND CASE WHEN fact_keys.folded_key IS NULL THEN fact_keys.key ELSE fact_keys.folded_key END = wanted.folded_key
     LIMIT 1) AS held;
 
--- free_fact_key --
+-- release_fact_key --
 -- Give up the key that a memory holds.
 DELETE FROM memory.fact_keys
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;

@@ -1,4 +1,4 @@
-"""The scalar properties of memories as rows, which lead lists to them."""
+"""Scalar properties of memories as rows, an index for lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(memories: Sequence[Memory]) -> InsertRows:
 
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
-    """Bring the properties of a memory up to date."""
+    """Update the properties of a memory."""
     was = properties_of(before.draft.metadata, before.draft.data)
     if was != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)

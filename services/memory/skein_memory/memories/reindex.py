@@ -1,29 +1,32 @@
-"""Memories with data that an older version stored: their words, hash and place in the index, made by today's rules."""
+"""Memories that an older version stored: their search text, hash and index entry are computed again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.curation.model import fingerprint
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 # Memories that one transaction does.
 BATCH = 50
 
 
-class ReindexStore(Store):
+class ReindexStore:
     """Brings memories up to date, a bounded number at a time."""
 
+    def __init__(self, database: Database) -> None:
+        """Use the database of the service."""
+        self._database = database
+
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
-        """Bring up to `count` memories up to date; return how many, and whether there may be more."""
+        """Reindex up to `count` memories; return how many, and whether there may be more."""
         done = 0
         while done < count:
             batch = min(BATCH, count - done)
@@ -40,9 +43,9 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
     if not rows:
         return 0
     words_before = {row["memory_id"]: row["words"] for row in rows}
-    memories = await entries.read_memories(tx, tenant_id, list(words_before))
+    memories = await memory_rows.read_memories(tx, tenant_id, list(words_before))
     for memory_id, memory in memories.items():
-        words = memory.draft.words
+        words = memory.draft.data_text
         await tx.execute(
             QUERIES["update_text"],
             tenant_id=tenant_id,
@@ -53,5 +56,5 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
         )
         # The same text keeps its vectors.
         if words != words_before[memory_id]:
-            await entries.reindex(tx, tenant_id, memory, at=at)
+            await memory_rows.reindex(tx, tenant_id, memory, at=at)
     return len(rows)

@@ -1,7 +1,7 @@
-"""Memories within a transaction: read, locked, stored, changed, each with everything that hangs on it.
+"""Memories within a transaction: read, locked, inserted and updated, with all their dependent rows.
 
-Every change of a memory, whoever makes it, goes through `insert_memories` and `update_memory`: they keep its tags,
-names, place in the search index, earlier version and event together.
+Every change of a memory goes through `insert_memories` and `update_memory`: they keep its tags, names, document in
+the search index, earlier version and event together.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from skein_kit.database.batch_insert import InsertRows
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.search_text import postings
-from skein_memory.curation.model import fingerprint
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
-from skein_memory.events import model as events
 from skein_memory.events import writer
 from skein_memory.memories import names, properties, task_rows
+from skein_memory.memories.events import memory_event
+from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.memories.model import Draft, Memory
 from skein_memory.queries import QUERIES
 
@@ -44,20 +44,20 @@ async def insert_memories(
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
-    created = [events.memory_event("memory_created", memory) for memory in memories]
-    along = [
+    created = [memory_event("memory_created", memory) for memory in memories]
+    more_rows = [
         InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
         writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
         InsertRows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
         task_rows.task_rows(memories),
         properties.rows(memories),
     ]
-    await postings.add_documents(tx, tenant_id, documents, along=along)
+    await postings.add_documents(tx, tenant_id, documents, along=more_rows)
     await _take_names(tx, tenant_id, memories, at=at)
 
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
-    """Read a memory, by id or external id, and keep others from changing it. Raises MemoryNotFound."""
+    """Read a memory, by id or external id, and lock it. Raises MemoryNotFound."""
     found = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
     if found is None:
         raise MemoryNotFound
@@ -66,7 +66,7 @@ async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
 
 
 async def lock_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
-    """Read memories, deleted ones too, that nobody else changes until the transaction ends; missing ones are left out.
+    """Read and lock memories, deleted ones too, until the transaction ends; missing ones are left out.
 
     They are locked in the order of their ids, so that two transactions never wait for each other.
     """
@@ -92,11 +92,11 @@ async def update_memory(
     event: str = "memory_updated",
     by: str | None = None,
 ) -> list[Document]:
-    """Store the next revision of a locked memory, keep the one before, and tell the log.
+    """Store the next revision of a locked memory and the version before, and record the event.
 
-    `by` names who did it where that is not whoever the memory was updated by.
+    `by` is the principal of the event where it differs from the memory's updated_by.
 
-    Return what was put into the index anew. The caller counts memories that come or go. Raises FactKeyTaken,
+    Return what was added to the index. The caller counts memories that come or go. Raises FactKeyTaken,
     and ExternalIdTaken where a memory that had expired comes back.
     """
     after = but(after, record_time=at)
@@ -122,10 +122,8 @@ async def update_memory(
     await task_rows.update_task_row(tx, tenant_id, before, after)
     await properties.replace(tx, tenant_id, before, after)
     changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
-    await writer.insert_events(
-        tx, tenant_id, [events.memory_event(event, after, changed)], at=at, by=by or after.updated_by
-    )
-    if before.is_outdated:
+    await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
+    if before.needs_reindex:
         return await reindex(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
 
@@ -139,18 +137,24 @@ async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datet
     return documents
 
 
-async def _reindex(tx: Transaction, tenant_id: UUID, was: Document | None, is_now: Document | None) -> list[Document]:
-    """Bring a memory's place in the index up to date; return what was put there anew. `was` may be gone already."""
+async def _reindex(
+    tx: Transaction, tenant_id: UUID, before_document: Document | None, after_document: Document | None
+) -> list[Document]:
+    """Update a memory's document in the index; return the documents that were added. The old one may be gone."""
     # A title that becomes the key leaves the text as it was; what the index has of the key is written once.
-    if was is not None and is_now is not None and (was.text, was.key) == (is_now.text, is_now.key):
-        if but(was, revision=is_now.revision) == is_now:
+    if (
+        before_document is not None
+        and after_document is not None
+        and (before_document.text, before_document.key) == (after_document.text, after_document.key)
+    ):
+        if but(before_document, revision=after_document.revision) == after_document:
             return []
         # The same text has the same vectors, so only what filters ask for changes.
-        if await postings.update(tx, tenant_id, is_now):
+        if await postings.update(tx, tenant_id, after_document):
             return []
-    elif was is not None:
-        await postings.remove(tx, tenant_id, [was.item_id])
-    documents = [] if is_now is None else [is_now]
+    elif before_document is not None:
+        await postings.remove(tx, tenant_id, [before_document.item_id])
+    documents = [] if after_document is None else [after_document]
     await postings.add_documents(tx, tenant_id, documents)
     return documents
 
@@ -175,11 +179,11 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
 async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
     ids = [memory.memory_id for memory in memories]
     expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
-    places = {name: place for place, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    wanted = [(name, ids[place]) for name, place in places.items()]
-    held = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
-    if held is not None:
-        raise ExternalIdTaken(external_id=held, index=places[held])
+    indexes = {name: index for index, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
+    wanted = [(name, ids[index]) for name, index in indexes.items()]
+    taken_id = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
+    if taken_id is not None:
+        raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
     keys = [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]
     refused = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
     if refused is not None:
@@ -189,7 +193,7 @@ async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
     if before.fact_key is not None:
-        await tx.execute(QUERIES["free_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
+        await tx.execute(QUERIES["release_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
     if after.fact_key is not None:
         key, memory_id = after.fact_key, after.memory_id
         expired_ids = {memory_id} if after.is_expired(at) else set()
@@ -202,7 +206,7 @@ def _entry(memory: Memory) -> dict[str, object]:
     return {name: getattr(draft, name) for name in _DRAFT_COLUMNS} | {
         "memory_id": memory.memory_id,
         "content_hash": draft.content_hash,
-        "words": draft.words,
+        "words": draft.data_text,
         "fingerprint": fingerprint(draft),
         "update_time": memory.update_time,
         "record_time": memory.record_time,
@@ -213,11 +217,11 @@ def _entry(memory: Memory) -> dict[str, object]:
 
 def memory_of(row: asyncpg.Record) -> Memory:
     """Read a row of `get_memories`, of a list or of a version."""
-    said = {name: row[name] for name in _DRAFT_FIELDS}
-    said["tags"] = tuple(said["tags"])
+    draft_fields = {name: row[name] for name in _DRAFT_FIELDS}
+    draft_fields["tags"] = tuple(draft_fields["tags"])
     return Memory(
         memory_id=row["memory_id"],
-        draft=Draft(**said),
+        draft=Draft(**draft_fields),
         revision=row["revision"],
         update_time=row["update_time"],
         record_time=row["record_time"],
@@ -225,7 +229,7 @@ def memory_of(row: asyncpg.Record) -> Memory:
         created_by=row["created_by"],
         updated_by=row["updated_by"],
         # A row of a list or of a version has no such column; it is never changed itself.
-        is_outdated=row.get("is_outdated", False),
+        needs_reindex=row.get("is_outdated", False),
     )
 
 

@@ -1,4 +1,4 @@
-"""Memories in the database: entries with their tags, names, stored answers and place in the search index."""
+"""Memories in the database, with tags, names, stored responses and their documents in the search index."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
-from skein_memory.maintenance.tenant_tables import TENANT_TABLES
+from skein_memory.events import writer
+from skein_memory.events.model import Event
 from skein_memory.memories import level_store, memory_type, names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory
+from skein_memory.memories.scores import with_scores, with_scores_of_new
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.store import with_scores, with_scores_of_new
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,41 +26,55 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_kit.policies.store import Policy
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
-    from skein_memory.store_base import Tables
+    from skein_memory.vault.store import Vault
 
 Response = TypeVar("Response", bound=Message)
 Change = Callable[[Memory], Memory]
 
 
 # Expired memories that one transaction takes out of the index, and transactions of one call.
-_EXPIRED_AT_ONCE = 200
-_EXPIRED_PORTIONS = 20
+_EXPIRED_BATCH_SIZE = 200
+_EXPIRED_BATCHES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryChange(Generic[Response]):
-    """What came of a change: its answer, and the documents whose vectors are still to be made, one or none."""
+    """The result of a change: its response, and the documents that still need embeddings, one or none."""
 
     response: Response
     documents: list[Document]
 
 
-class MemoryStore(Store):
+class MemoryStore:
     """Reads and writes memories."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions) -> None:
-        """Use what all stores share, and the months' partitions."""
-        super().__init__(tables)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        vault: Vault,
+        months: MonthlyPartitions,
+    ) -> None:
+        """Use the database, stored responses, quotas, policies, vault and monthly partitions of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
+        self._vault = vault
         self._months = months
 
     async def create_memories(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         memories: Sequence[Memory],
         documents: Sequence[Document],
         response: Message,
@@ -70,28 +83,28 @@ class MemoryStore(Store):
         at: datetime,
         secrets: Mapping[UUID, str] = MappingProxyType({}),
     ) -> bytes | None:
-        """Store memories, all or none, with their documents in the search index, and keep the answer.
+        """Store memories, all or none, with their documents in the search index, and store the response.
 
-        `show` puts the memories, with what they are worth, into the answer; it may refuse. `secrets` are those of
-        memories of the vault. Return the first answer when the request came before; nothing is
+        `show` puts the memories, with their scores, into the answer; it may refuse. `secrets` are those of
+        memories of the vault. Return the stored response of a repeated request; nothing is
         stored then. Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory,
         QuotaExceeded and MasterKeyMissing.
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
         async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
             show(await with_scores_of_new(tx, tenant_id, self._policies, memories, at=at))
-            first = await self._requests.claim(tx, tenant_id, once, answer=response)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
             memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
-            await entries.insert_memories(tx, tenant_id, memories, documents, at=at)
+            await memory_rows.insert_memories(tx, tenant_id, memories, documents, at=at)
             await self._vault.put(tx, tenant_id, secrets, at=at)
-            await self._take_room(tx, tenant_id, policy, memories, at=at)
+            await self._charge_quota(tx, tenant_id, policy, memories, at=at)
         return None
 
     def _may_move_others(self, tenant_id: UUID) -> bool:
-        """Say whether new memories may push others out of their level: which ones is found by how many there are."""
+        """Return whether new memories may demote others: then the plan depends on how many there are."""
         policy = self._policies.known(tenant_id)
         return policy is None or policy.levels_capped
 
@@ -100,25 +113,25 @@ class MemoryStore(Store):
         async with self._database.tenant(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
-    async def correct_answer(self, tenant_id: UUID, once: IdempotencyKey, response: Message) -> None:
-        """Replace a stored answer that turned out otherwise, so that a repeated request gets the same as the first.
+    async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: Message) -> None:
+        """Replace a stored response that turned out otherwise, so that a repeated request gets the same as the first.
 
         The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
         lost. An answer that was emptied since, as its memories were purged, stays empty.
         """
-        if once.request_id:
+        if idempotency_key.request_id:
             with suppress(RpcError):
                 async with self._database.tenant(tenant_id) as tx:
-                    await self._requests.correct(tx, tenant_id, once, response)
+                    await self._idempotency.correct(tx, tenant_id, idempotency_key, response)
 
-    async def get_memories(self, tenant_id: UUID, wanted: Sequence[str], *, at: datetime) -> dict[str, Memory]:
-        """Read memories by id or external id, deleted ones too, by the name they were asked by.
+    async def get_memories(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Memory]:
+        """Read memories by id or external id, deleted ones too; return them by the given name.
 
-        They say what they are worth at the time `at`.
+        They have their scores at the time `at`.
         """
         async with self._database.tenant(tenant_id, reads=True) as tx:
-            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, wanted)
-            found = [entries.memory_of(row) for row in rows.values()]
+            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
+            found = [memory_rows.memory_of(row) for row in rows.values()]
             found = await with_scores(tx, tenant_id, self._policies, found, at=at)
         return dict(zip(rows, found, strict=True))
 
@@ -130,33 +143,33 @@ class MemoryStore(Store):
         respond: Callable[[Memory], Response],
         *,
         at: datetime,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         event: str = "memory_updated",
         secret: str = "",
     ) -> MemoryChange[Response] | bytes:
-        """Replace a memory by what `change` makes of it, and keep the answer; `event` is its type in the log.
+        """Replace a memory by what `change` returns, and store the response; `event` is the type in the log.
 
-        A `secret` takes the place of the one that it had. Return the first answer when the request came before.
+        A `secret` takes the place of the one that it had. Return the stored response of a repeated request.
         `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
         MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            before = await entries.lock_memory(tx, tenant_id, name)
+            before = await memory_rows.lock_memory(tx, tenant_id, name)
             after = change(before)
             documents: list[Document] = []
             if after is not before:
-                documents = await entries.update_memory(tx, tenant_id, before, after, at=at, event=event)
-                after = await self._settled(tx, tenant_id, before, after, secret, at=at)
+                documents = await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
+                after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return MemoryChange(response=response, documents=documents)
 
-    async def _settled(
+    async def _after_update(
         self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
     ) -> Memory:
         """Do what follows from a change, in its transaction; return the memory as it is then."""
@@ -166,17 +179,19 @@ class MemoryStore(Store):
         if secret:
             await self._vault.put(tx, tenant_id, {after.memory_id: secret}, at=at)
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
-            await self._vault.drop(tx, tenant_id, after.memory_id)
-        if after.place is None or after.place == before.place:
+            await self._vault.delete(tx, tenant_id, after.memory_id)
+        if after.occupied_level is None or after.occupied_level == before.occupied_level:
             return after
-        if not await level_store.enforce_capacities(tx, tenant_id, policy, {after.place}, at=at, by=after.updated_by):
+        if not await level_store.enforce_capacities(
+            tx, tenant_id, policy, {after.occupied_level}, at=at, by=after.updated_by
+        ):
             return after
-        return (await entries.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
+        return (await memory_rows.read_memories(tx, tenant_id, [after.memory_id]))[after.memory_id]
 
-    async def _take_room(
+    async def _charge_quota(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, memories: Sequence[Memory], *, at: datetime
     ) -> None:
-        """Count new memories; where levels are capped, what matters least makes room for them. Raises QuotaExceeded."""
+        """Charge the quota for new memories; capped levels evict the least important. Raises QuotaExceeded."""
         by = memories[0].created_by if memories else ""
         try:
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
@@ -188,26 +203,41 @@ class MemoryStore(Store):
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
-        places = {memory.place for memory in memories if memory.place is not None}
-        await level_store.enforce_capacities(tx, tenant_id, policy, places, at=at, by=by)
+        occupied_levels = {memory.occupied_level for memory in memories if memory.occupied_level is not None}
+        await level_store.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
 
-    async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's stored answers whose time is over, and expired memories from the search index.
+    async def reveal_secret(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
+        """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
 
-        Return how many. So many memories go at once that nobody waits long for the rows; the next call goes on.
+        Raises MemoryNotFound, SecretNotFound and SecretUndecryptable.
         """
         async with self._database.tenant(tenant_id) as tx:
-            deleted = await self._requests.delete_expired(tx, tenant_id, at)
-            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+            memory = await memory_rows.lock_memory(tx, tenant_id, name)
+            memory.check_visible(at)
+            value = await self._vault.get(tx, tenant_id, memory.memory_id)
+            revealed = Event(
+                type="secret_revealed",
+                entity_type="memory",
+                entity_id=str(memory.memory_id),
+                summary="secret revealed",
+                payload={"revision": memory.revision},
+            )
+            await writer.insert_events(tx, tenant_id, [revealed], at=at, by=by)
+        return str(memory.memory_id), value
+
+    async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
+        """Remove the tenant's stored responses whose time is over, and expired memories from the search index.
+
+        Return how many. Batches are small, so that no other transaction waits long for a lock; the next call continues.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            deleted = await self._idempotency.delete_expired(tx, tenant_id, at)
+            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
         deleted += removed
-        for _ in range(1, _EXPIRED_PORTIONS):
-            if removed < _EXPIRED_AT_ONCE:
+        for _ in range(1, _EXPIRED_BATCHES):
+            if removed < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.tenant(tenant_id) as tx:
-                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_AT_ONCE)
+                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
             deleted += removed
         return deleted
-
-    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
-        """Remove some of what is left of a deleted tenant; return rows by table, and whether there may be more."""
-        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)

@@ -1,44 +1,47 @@
-"""What there is in a memory, and what of it deserves a second look: bounded reads, each from an index."""
+"""Overviews in the database: bounded reads, each from an index."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.ids import id_time, min_id_at
-from skein_memory.curation import model as curation
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import MAX_AHEAD
+from skein_memory.memories.scores import with_scores
+from skein_memory.overview import model as overview_model
+from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
-from skein_memory.scoring import model as scores
-from skein_memory.scoring.store import NOTHING, read_score_inputs, with_scores
-from skein_memory.store_base import Store
+from skein_memory.scoring import model as scoring_model
+from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from skein_kit.database.transactions import Database
+    from skein_kit.policies.store import Policies
     from skein_memory.memories.model import Memory
 
 # Of each kind of candidates; the answer holds no more memories than that.
 _CANDIDATES = 100
 # Memories that clusters and statistics count, links, tags of these memories, and aliases.
-MOST_CLUSTERED = 10_000
-MOST_SAMPLED = 5_000
-_MOST_TAGS = 50_000
-_MOST_ALIASES = 10_000
+MAX_CLUSTERED = 10_000
+MAX_SAMPLED = 5_000
+_MAX_TAGS = 50_000
+_MAX_ALIASES = 10_000
 # Expired memories that are taken off the total; more stay in it until they are erased.
-_MOST_EXPIRED = 10_000
+_MAX_EXPIRED = 10_000
 _NAMED_IN_CLUSTER = 5
 _NO_ID = UUID(int=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReviewItem:
-    """A memory that deserves a second look, and why."""
+    """A memory that needs a review, and why."""
 
     memory: Memory
     urgency: float
@@ -59,7 +62,7 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statistics:
-    """How much there is; what could not be counted whole says over how many it was counted."""
+    """Counts of a tenant's memory; partial counts have the size of their sample."""
 
     totals: Mapping[str, int]
     aliases: int
@@ -75,23 +78,30 @@ class Statistics:
     relations: Mapping[str, int]
 
 
-class OverviewStore(Store):
-    """Looks over what a tenant remembers."""
+class OverviewStore:
+    """Reads overviews of a tenant's memory."""
+
+    def __init__(self, database: Database, *, policies: Policies) -> None:
+        """Use the database and policies of the service."""
+        self._database = database
+        self._policies = policies
 
     async def review(self, tenant_id: UUID, *, limit: int, at: datetime) -> list[ReviewItem]:
         """Return the most urgent of the candidates, most urgent first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
-            found = await entries.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+            found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
             memories = [memory for memory in found.values() if memory.is_visible(at)]
-            around = await read_score_inputs(tx, tenant_id, memories)
+            inputs = await read_score_inputs(tx, tenant_id, memories)
             shown = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
         for memory in shown:
-            circumstances = around.get(memory.memory_id, NOTHING)
-            stale = scores.days_between(scores.last_used(memory, circumstances), at)
-            if memory.worth is not None:
-                urgency = curation.urgency(memory.worth.scores, stale_days=stale, links=circumstances.links)
+            circumstances = inputs.get(memory.memory_id, NOTHING)
+            stale = scoring_model.days_between(scoring_model.last_used(memory, circumstances), at)
+            if memory.memory_scores is not None:
+                urgency = overview_model.urgency(
+                    memory.memory_scores.scores, stale_days=stale, links=circumstances.links
+                )
                 items.append(ReviewItem(memory=memory, urgency=urgency, stale_days=stale, links=circumstances.links))
         return nlargest(limit, items, key=lambda item: (item.urgency, item.memory.memory_id))
 
@@ -109,41 +119,41 @@ class OverviewStore(Store):
                 from_id=min_id_at(start),
                 before_id=min_id_at(end),
                 at=at,
-                count=MOST_CLUSTERED + 1,
+                count=MAX_CLUSTERED + 1,
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
-        for row in rows[:MOST_CLUSTERED]:
-            beginning = curation.truncate_time(id_time(row["memory_id"]), unit)
+        for row in rows[:MAX_CLUSTERED]:
+            beginning = truncate_time(id_time(row["memory_id"]), unit)
             spans[beginning].append((row["importance"], row["memory_id"], row["type"]))
         clusters = [
             Cluster(
                 start=beginning,
-                end=beginning + curation.UNIT_LENGTHS[unit],
+                end=beginning + UNIT_LENGTHS[unit],
                 count=len(found),
                 types=Counter(kind for _, _, kind in found),
                 memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, found)],
             )
             for beginning, found in spans.items()
         ]
-        return clusters, len(rows) > MOST_CLUSTERED
+        return clusters, len(rows) > MAX_CLUSTERED
 
     async def statistics(self, tenant_id: UUID, *, top: int, at: datetime) -> Statistics:
-        """Count what there is: totals from what is kept of them, the rest over the newest."""
+        """Count a tenant's memory: totals from stored counters, the rest over the newest memories."""
         async with self._database.tenant(tenant_id) as tx:
             totals = {row["kind"]: row["amount"] for row in await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)}
             if "memories" in totals:
-                expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MOST_EXPIRED)
+                expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MAX_EXPIRED)
                 totals["memories"] = max(0, totals["memories"] - expired)
-            aliases = await tx.value(QUERIES["count_aliases"], tenant_id=tenant_id, most=_MOST_ALIASES)
+            aliases = await tx.value(QUERIES["count_aliases"], tenant_id=tenant_id, most=_MAX_ALIASES)
             rows = await tx.rows(
                 QUERIES["list_kinds"],
                 tenant_id=tenant_id,
                 from_id=_NO_ID,
                 before_id=min_id_at(at + 2 * MAX_AHEAD),
                 at=at,
-                count=MOST_SAMPLED + 1,
+                count=MAX_SAMPLED + 1,
             )
-            sample = rows[:MOST_SAMPLED]
+            sample = rows[:MAX_SAMPLED]
             tagged: defaultdict[UUID, list[str]] = defaultdict(list)
             if sample:
                 counted = {row["memory_id"] for row in sample}
@@ -151,23 +161,23 @@ class OverviewStore(Store):
                     QUERIES["list_tags_since"],
                     tenant_id=tenant_id,
                     from_id=sample[-1]["memory_id"],
-                    count=_MOST_TAGS,
+                    count=_MAX_TAGS,
                 ):
                     if row["memory_id"] in counted:
                         tagged[row["memory_id"]].append(row["tag"])
-            links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MOST_SAMPLED + 1)
-        tags, pairs = curation.tag_counts(tagged.values(), top)
+            links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MAX_SAMPLED + 1)
+        tags, pairs = tag_counts(tagged.values(), top)
         return Statistics(
             totals=totals,
             aliases=aliases,
             memories=len(sample),
-            memories_truncated=len(rows) > MOST_SAMPLED,
+            memories_truncated=len(rows) > MAX_SAMPLED,
             types=Counter(row["type"] for row in sample),
             scopes=Counter(row["scope"] for row in sample),
             levels=Counter(row["level"] for row in sample),
             tags=tags,
             tag_pairs=pairs,
-            links=min(len(links), MOST_SAMPLED),
-            links_truncated=len(links) > MOST_SAMPLED,
-            relations=Counter(row["relation"] for row in links[:MOST_SAMPLED]),
+            links=min(len(links), MAX_SAMPLED),
+            links_truncated=len(links) > MAX_SAMPLED,
+            relations=Counter(row["relation"] for row in links[:MAX_SAMPLED]),
         )

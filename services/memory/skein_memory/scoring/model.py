@@ -1,7 +1,7 @@
-"""What a memory is worth: versioned formulas over its own scores and its circumstances. No I/O; the clock is passed in.
+"""Scores of memories: versioned formulas over their own scores and further inputs. No I/O; the clock is passed in.
 
 Two formulas for importance: "memoryvault-dynamic", the default, and "agentmem-weighted", which a tenant's policy may
-choose. Confidence follows the first in both cases, as the second knows none.
+choose. Confidence follows the first in both cases, because the second defines none.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skein_kit.filters.fields import priority_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
-
-    from skein_memory.memories.model import Draft, Memory
+    from uuid import UUID
 
 DYNAMIC = "memoryvault-dynamic"
 WEIGHTED = "agentmem-weighted"
@@ -27,10 +26,10 @@ VERSION = 2
 CONTRADICTS = "contradicts"
 # By the name that a tenant's policy has for them.
 FORMULAS: Mapping[str, str] = {"dynamic": DYNAMIC, "weighted": WEIGHTED}
-# Of a source of which nobody said anything.
+# Trust in a source without a SourceTrust.
 NEUTRAL_TRUST = 0.5
 # Every term of links is saturated long before.
-MOST_COUNTED = 25
+MAX_LINKS_COUNTED = 25
 
 CERTAINTY_WORDS = ("verified", "confirmed", "exact", "measured", "token", "id", "official", "passed")
 HEDGING_WORDS = ("maybe", "might", "perhaps", "guess", "probably", "vague", "unsure", "i think")
@@ -52,25 +51,61 @@ _DECAY_RATES = ((9, 0.01), (7, 0.02), (4, 0.05), (0, 0.1))
 _NEUTRAL = 0.5
 
 
+class ScoredDraft(Protocol):
+    """The fields of a memory's content that the formulas read."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def data_text(self) -> str | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def source(self) -> str | None: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def importance(self) -> float: ...
+    @property
+    def metadata(self) -> str | None: ...
+    @property
+    def create_time(self) -> datetime: ...
+
+
+class ScoredMemory(Protocol):
+    """The fields of a memory that the formulas read."""
+
+    @property
+    def memory_id(self) -> UUID: ...
+    @property
+    def draft(self) -> ScoredDraft: ...
+    @property
+    def update_time(self) -> datetime: ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreInputs:
-    """What the formulas know of a memory beside itself.
+    """Inputs of the formulas besides the memory itself.
 
-    Links are counted by relation, each up to MOST_COUNTED: `incoming` lead to the memory, `outgoing` from it. `links`
-    counts all that do not contradict, so that contradictions never raise a score, and no further than matters.
+    Links are counted by relation, each up to MAX_LINKS_COUNTED: `incoming` lead to the memory, `outgoing` from it.
+    `links` counts all but contradictions, so that these never raise a score.
     """
 
     incoming: Mapping[str, int] = field(default_factory=dict)
     outgoing: Mapping[str, int] = field(default_factory=dict)
     links: int = 0
-    # None: nobody said how far its source is trusted.
+    # None: its source has no SourceTrust.
     trust: float | None = None
     access_count: int = 0
     last_access_time: datetime | None = None
 
 
 class Component(NamedTuple):
-    """One term: its name, what it adds, and what it was made of."""
+    """One term: its name, its value, and what it was computed from."""
 
     name: str
     value: float
@@ -96,17 +131,17 @@ class Explanation:
     importance: Sequence[Component]
 
 
-def scores_of(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) -> Scores:
-    """Return what a memory is worth at the time `at`; `formula` is the policy's name for it."""
-    return explain(memory, around, formula=formula, at=at).scores
+def scores_of(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Scores:
+    """Return the scores of a memory at the time `at`; `formula` is the policy's name for it."""
+    return explain(memory, inputs, formula=formula, at=at).scores
 
 
-def explain(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
+def explain(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
     """Return the scores with every term."""
     name = FORMULAS.get(formula, DYNAMIC)
-    terms = _Terms.of(memory, around, at)
+    terms = _Terms.of(memory, inputs, at)
     confidence = _bounded(terms.confidence())
-    importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, around, at))
+    importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, inputs, at))
     return Explanation(
         scores=Scores(confidence=_sum(confidence), importance=_sum(importance), formula=name),
         confidence=confidence,
@@ -114,9 +149,9 @@ def explain(memory: Memory, around: ScoreInputs, *, formula: str, at: datetime) 
     )
 
 
-def last_used(memory: Memory, around: ScoreInputs) -> datetime:
+def last_used(memory: ScoredMemory, inputs: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
-    read = around.last_access_time
+    read = inputs.last_access_time
     return memory.update_time if read is None else max(memory.update_time, read)
 
 
@@ -157,8 +192,8 @@ def _looked_for(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
 class _Terms:
     """The terms of "memoryvault-dynamic"."""
 
-    draft: Draft
-    around: ScoreInputs
+    draft: ScoredDraft
+    inputs: ScoreInputs
     # Days since it was changed or read; since it was read.
     age: float
     unread: float | None
@@ -166,12 +201,12 @@ class _Terms:
     source: str
 
     @classmethod
-    def of(cls, memory: Memory, around: ScoreInputs, at: datetime) -> _Terms:
-        draft, read = memory.draft, around.last_access_time
+    def of(cls, memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> _Terms:
+        draft, read = memory.draft, inputs.last_access_time
         return cls(
             draft=draft,
-            around=around,
-            age=days_between(last_used(memory, around), at),
+            inputs=inputs,
+            age=days_between(last_used(memory, inputs), at),
             unread=None if read is None else days_between(read, at),
             text="\n".join([draft.text, *draft.tags]),
             source=source_key(draft.source),
@@ -203,7 +238,7 @@ class _Terms:
             self._outgoing("supersedes"),
         )
         contradicts = self._both(CONTRADICTS)
-        characters = len(self.draft.content or self.draft.words or "")
+        characters = len(self.draft.content or self.draft.data_text or "")
         depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
         return [
             Component(name="base", value=self.draft.importance, detail="as given"),
@@ -223,17 +258,17 @@ class _Terms:
 
     @property
     def _trust(self) -> float:
-        return NEUTRAL_TRUST if self.around.trust is None else self.around.trust
+        return NEUTRAL_TRUST if self.inputs.trust is None else self.inputs.trust
 
     @property
     def _trust_detail(self) -> str:
-        return "not said" if self.around.trust is None else f"trust: {self.around.trust:g}"
+        return "not said" if self.inputs.trust is None else f"trust: {self.inputs.trust:g}"
 
     def _incoming(self, relation: str) -> int:
-        return self.around.incoming.get(relation, 0)
+        return self.inputs.incoming.get(relation, 0)
 
     def _outgoing(self, relation: str) -> int:
-        return self.around.outgoing.get(relation, 0)
+        return self.inputs.outgoing.get(relation, 0)
 
     def _both(self, relation: str) -> int:
         return self._incoming(relation) + self._outgoing(relation)
@@ -248,7 +283,7 @@ class _Terms:
         return Component(name="source_penalty", value=-0.07 if poor else 0.0, detail="named" if poor else "")
 
     def _link(self, name: str, share: float) -> Component:
-        count = self.around.links
+        count = self.inputs.links
         return Component(name=name, value=share * min(0.18, math.log1p(count) * 0.06), detail=f"links: {count}")
 
     def _example(self, name: str, share: float) -> Component:
@@ -256,7 +291,7 @@ class _Terms:
         return Component(name=name, value=share * min(0.08, 0.02 * count), detail=f"links: {count}")
 
     def _usage(self, name: str, share: float) -> Component:
-        count = self.around.access_count
+        count = self.inputs.access_count
         return Component(name=name, value=share * min(0.16, math.log1p(count) * 0.05), detail=f"accesses: {count}")
 
     def _recall(self) -> float:
@@ -271,7 +306,7 @@ class _Terms:
         return -min(0.18, (self.age - 60) / _YEAR_DAYS * 0.18)
 
 
-def weighted(memory: Memory, around: ScoreInputs, at: datetime) -> list[Component]:
+def weighted(memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> list[Component]:
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
@@ -280,17 +315,22 @@ def weighted(memory: Memory, around: ScoreInputs, at: datetime) -> list[Componen
     """
     draft = memory.draft
     rate = next(rate for least, rate in _DECAY_RATES if priority_of(draft.importance) >= least)
-    hours = max(0.0, (at - last_used(memory, around)).total_seconds() / _HOUR_SECONDS)
+    hours = max(0.0, (at - last_used(memory, inputs)).total_seconds() / _HOUR_SECONDS)
     days = max(1.0, days_between(draft.create_time, at))
-    per_day = around.access_count / days
-    given = _numbers(draft.metadata)
+    per_day = inputs.access_count / days
+    numbers = _numbers(draft.metadata)
     parts = (
         ("recency", 0.25, math.exp(-rate * hours), f"hours: {hours:.3f}, rate: {rate:g}"),
         ("frequency", 0.20, min(1.0, math.log1p(per_day) / math.log(101)), f"accesses per day: {per_day:.3f}"),
-        ("relevance", 0.25, given.get("relevance", draft.importance), _given("relevance", given, "own importance")),
-        ("emotional", 0.15, given.get("emotional", _NEUTRAL), _given("emotional", given, "neutral")),
-        ("context", 0.10, given.get("context", _NEUTRAL), _given("context", given, "neutral")),
-        ("interaction", 0.05, given.get("interaction", _NEUTRAL), _given("interaction", given, "neutral")),
+        (
+            "relevance",
+            0.25,
+            numbers.get("relevance", draft.importance),
+            _detail("relevance", numbers, "own importance"),
+        ),
+        ("emotional", 0.15, numbers.get("emotional", _NEUTRAL), _detail("emotional", numbers, "neutral")),
+        ("context", 0.10, numbers.get("context", _NEUTRAL), _detail("context", numbers, "neutral")),
+        ("interaction", 0.05, numbers.get("interaction", _NEUTRAL), _detail("interaction", numbers, "neutral")),
     )
     return [Component(name=name, value=weight * value, detail=detail) for name, weight, value, detail in parts]
 
@@ -306,8 +346,8 @@ def _numbers(metadata: str | None) -> dict[str, float]:
     }
 
 
-def _given(name: str, given: Mapping[str, float], otherwise: str) -> str:
-    return "metadata" if name in given else otherwise
+def _detail(name: str, numbers: Mapping[str, float], otherwise: str) -> str:
+    return "metadata" if name in numbers else otherwise
 
 
 def _days(days: float | None) -> str:
@@ -316,9 +356,18 @@ def _days(days: float | None) -> str:
 
 def _bounded(components: list[Component]) -> list[Component]:
     total = math.fsum(component.value for component in components)
-    beyond = min(1.0, max(0.0, total)) - total
-    return [*components, Component(name="bounds", value=beyond, detail="0 to 1")] if beyond else components
+    correction = min(1.0, max(0.0, total)) - total
+    return [*components, Component(name="bounds", value=correction, detail="0 to 1")] if correction else components
 
 
 def _sum(components: Sequence[Component]) -> float:
     return round(min(1.0, max(0.0, math.fsum(component.value for component in components))), 3)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryScores:
+    """The scores of a memory when it was read, and its use."""
+
+    scores: Scores
+    access_count: int
+    last_access_time: datetime | None

@@ -1,4 +1,4 @@
--- read_circumstances --
+-- read_score_inputs --
 -- Read what the formulas know of memories beside themselves: trust in their sources (a key for each memory), use, and the
 -- relations of up to so many links from and to each. Each part is looked up by its own index.
 SELECT asked.memory_id, said.trust, used.access_count, used.last_access_time,

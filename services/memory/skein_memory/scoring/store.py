@@ -1,4 +1,4 @@
-"""What memories are worth: what the formulas know of them, read in the transaction that reads the memories."""
+"""Inputs of scores, read in the transaction that reads the memories."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skein_memory.memories.model import Worth
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import CONTRADICTS, MOST_COUNTED, ScoreInputs, scores_of, source_key
+from skein_memory.scoring.model import CONTRADICTS, MAX_LINKS_COUNTED, ScoreInputs, source_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policies
-    from skein_memory.memories.model import Memory
+    from skein_memory.scoring.model import ScoredMemory
 
 NOTHING = ScoreInputs()
 
 
-async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
-    """Read what the formulas know of memories beside themselves: one query, two more where links are very many."""
+async def read_score_inputs(
+    tx: Transaction, tenant_id: UUID, memories: Sequence[ScoredMemory]
+) -> dict[UUID, ScoreInputs]:
+    """Read the inputs of formulas: one query, and two more for memories with very many links."""
     if not memories:
         return {}
     rows = await tx.rows(
-        QUERIES["read_circumstances"],
+        QUERIES["read_score_inputs"],
         tenant_id=tenant_id,
         memory_ids=[memory.memory_id for memory in memories],
         source_keys=[source_key(memory.draft.source) for memory in memories],
-        most=MOST_COUNTED,
+        most=MAX_LINKS_COUNTED,
     )
     found = {
         row["memory_id"]: ScoreInputs(
@@ -44,11 +43,13 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
         )
         for row in rows
     }
-    full = [row["memory_id"] for row in rows if MOST_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
+    full = [row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
     if full:
         # Which of them the first query saw is chance, so these are counted relation by relation.
-        counted = await tx.rows(QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MOST_COUNTED)
-        totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MOST_COUNTED)
+        counted = await tx.rows(
+            QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED
+        )
+        totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED)
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
         for memory_id in full:
             own = [row for row in counted if row["memory_id"] == memory_id]
@@ -59,41 +60,3 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
                 links=links[memory_id],
             )
     return found
-
-
-async def with_scores(
-    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
-) -> list[Memory]:
-    """Return memories, in order, with what they are worth at the time `at`."""
-    if not memories:
-        return []
-    around = await read_score_inputs(tx, tenant_id, memories)
-    formula = (await policies.of(tx, tenant_id)).importance_formula
-    return [_worth(memory, around.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
-
-
-async def with_scores_of_new(
-    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
-) -> list[Memory]:
-    """Return memories that are about to be stored, with what they are worth: nobody linked or read them yet."""
-    keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
-    trust: Mapping[str, float] = {}
-    if keys:
-        rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
-        trust = {row["source_key"]: row["trust"] for row in rows}
-    formula = (await policies.of(tx, tenant_id)).importance_formula
-    return [
-        _worth(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
-        for memory in memories
-    ]
-
-
-def _worth(memory: Memory, around: ScoreInputs, formula: str, at: datetime) -> Memory:
-    return replace(
-        memory,
-        worth=Worth(
-            scores=scores_of(memory, around, formula=formula, at=at),
-            access_count=around.access_count,
-            last_access_time=around.last_access_time,
-        ),
-    )

@@ -1,4 +1,4 @@
-"""Snapshots and what is known of them. No I/O, no clock."""
+"""Snapshots and their states. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREATING, READY, DELETING = "creating", "ready", "deleting"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What is known of a copy of a tenant's memory; `counts` and `policy` are JSON text."""
+    """A snapshot and its progress; `counts` and `policy` are JSON text."""
 
     snapshot_id: UUID
     label: str
@@ -38,7 +38,7 @@ class Snapshot:
     created_by: str
 
     @classmethod
-    def begun(cls, label: str, summary: str, policy: Policy, *, horizon: int, at: datetime, by: str) -> Self:
+    def create(cls, label: str, summary: str, policy: Policy, *, horizon: int, at: datetime, by: str) -> Self:
         """Return a snapshot that holds nothing yet."""
         check_storable([("label", label), ("summary", summary)], [])
         return cls(
@@ -56,13 +56,13 @@ class Snapshot:
             created_by=by,
         )
 
-    def must_be_ready(self) -> Self:
-        """Refuse a snapshot that does not hold everything yet."""
+    def check_ready(self) -> Self:
+        """Reject a snapshot that does not hold everything yet."""
         if self.state != READY:
             raise SnapshotNotReady
         return self
 
-    def counted(self, kind: str, count: int) -> str:
+    def with_count(self, kind: str, count: int) -> str:
         """Return the counts with more of a kind."""
         counts = json.loads(self.counts)
         if count:

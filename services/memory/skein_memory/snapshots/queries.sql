@@ -11,7 +11,7 @@ WHERE tenant_id = :tenant_id AND memory_id > :after_id
 ORDER BY memory_id
 LIMIT :count;
 
--- versions_then --
+-- versions_as_of --
 -- Read what memories that have changed since said at a time. An older version recorded a decay at the update_time of
 -- before, so of versions that overlap the first one held.
 SELECT DISTINCT ON (memory_id)
@@ -32,7 +32,7 @@ WHERE tenant_id = :tenant_id AND link_id > :after_id
 ORDER BY link_id
 LIMIT :count;
 
--- revisions_then --
+-- revisions_as_of --
 -- Read what some things that have changed since were at a time.
 SELECT item_id, revision, memory_id, other_memory_id, state, from_time
 FROM memory.revisions

@@ -1,8 +1,7 @@
-"""Snapshots in the database: made, compared, restored and removed, a bounded number of items at a time."""
+"""Snapshots in the database: created, compared, restored and deleted in bounded batches."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -17,51 +16,40 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
 from skein_memory.snapshots.model import CREATING, DELETING, READY, Snapshot
-from skein_memory.store_base import Store
 from skein_memory.transfer import exporter
 from skein_memory.transfer.import_items import ImportBatch, ImportMode, parse_import
 from skein_memory.transfer.importer import Importer
-from skein_memory.transfer.model import KINDS, MESSAGES, ImportLine, ImportProblem, TransferItem, changed_fields
+from skein_memory.transfer.model import (
+    KINDS,
+    MESSAGES,
+    ImportLine,
+    ImportProblem,
+    TransferCursor,
+    TransferItem,
+    changed_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
 
 Response = TypeVar("Response", bound=Message)
 
 # Items that one transaction copies or removes, and transactions of one call.
-_AT_ONCE = 100
-_REMOVED_AT_ONCE = 1000
-_PORTIONS = 20
-# How long to wait, and how often, for transactions that were at work when a copy began.
-_SETTLE_SECONDS = 0.05
-_SETTLE_TRIES = 20
+_BATCH_SIZE = 100
+_REMOVED_BATCH_SIZE = 1000
+_MAX_BATCHES = 20
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _GONE = {
     "snapshot_items_memory_fkey": TransactionConflict,
     "snapshot_items_other_memory_fkey": TransactionConflict,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransferCursor:
-    """Where a walk over all kinds goes on: `phase` tells two walks of one call apart."""
-
-    phase: str
-    kind: str
-    after: str
-
-    def beyond(self, last: str | None) -> TransferCursor | None:
-        """Return the place after a portion; None after the last of the last kind."""
-        if last is not None:
-            return replace(self, after=last)
-        index = KINDS.index(self.kind) + 1
-        return TransferCursor(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,61 +62,64 @@ class Difference:
     fields: Sequence[str] = ()
 
 
-class SnapshotStore(Store):
+class SnapshotStore:
     """Reads and writes snapshots."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions, max_content: int) -> None:
-        """Use what all stores share, the months' partitions, and the longest content that is taken."""
-        super().__init__(tables)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        months: MonthlyPartitions,
+        max_content: int,
+    ) -> None:
+        """Use what the service shares; contents have at most `max_content` characters."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
         self._months = months
         self._max_content = max_content
 
     async def create_snapshot(
-        self, tenant_id: UUID, once: IdempotencyKey, label: str, summary: str, respond: Callable[[Snapshot], Response],
-        *, at: datetime, by: str,
-    ) -> Response | bytes:  # fmt: skip
-        """Begin a snapshot and copy as much as one call may; or return the request's first answer."""
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        label: str,
+        summary: str,
+        respond: Callable[[Snapshot], Response],
+        *,
+        at: datetime,
+        by: str,
+    ) -> Response | bytes:
+        """Begin a snapshot and copy as much as one call may; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
             row = await tx.row(QUERIES["read_horizon"])
             horizon = 0 if row is None else row["next"]
-            snapshot = Snapshot.begun(label, summary, policy, horizon=horizon, at=at, by=by)
+            snapshot = Snapshot.create(label, summary, policy, horizon=horizon, at=at, by=by)
             columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
             await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
             response = respond(snapshot)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
-        await self.settled(tenant_id, horizon)
-        for _ in range(_PORTIONS):
-            snapshot = await self._go_on(tenant_id, snapshot.snapshot_id) or snapshot
+        await exporter.wait_for_transactions(self._database, tenant_id, horizon)
+        for _ in range(_MAX_BATCHES):
+            snapshot = await self._continue(tenant_id, snapshot.snapshot_id) or snapshot
             if snapshot.state != CREATING:
                 break
         response = respond(snapshot)
         async with self._database.tenant(tenant_id) as tx:
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
-    async def settled(self, tenant_id: UUID, horizon: int) -> bool:
-        """Wait a while for the transactions below a number; say whether they are over."""
-        for _ in range(_SETTLE_TRIES):
-            async with self._database.tenant(tenant_id) as tx:
-                row = await tx.row(QUERIES["read_horizon"])
-            if row is not None and row["oldest"] >= horizon:
-                return True
-            await asyncio.sleep(_SETTLE_SECONDS)
-        return False
-
-    async def horizon(self, tenant_id: UUID) -> int:
-        """Return the number of the next transaction."""
-        async with self._database.tenant(tenant_id) as tx:
-            row = await tx.row(QUERIES["read_horizon"])
-        return 0 if row is None else int(row["next"])
-
     async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
-        """Read what is known of a snapshot. Raises SnapshotNotFound."""
+        """Read a snapshot. Raises SnapshotNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await _read(tx, tenant_id, snapshot_id)
 
@@ -145,34 +136,41 @@ class SnapshotStore(Store):
         return [Snapshot(**dict(row)) for row in rows]
 
     async def delete_snapshot(
-        self, tenant_id: UUID, once: IdempotencyKey, snapshot_id: UUID, response: Message, *, at: datetime, by: str
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        snapshot_id: UUID,
+        response: Message,
+        *,
+        at: datetime,
+        by: str,
     ) -> None:
         """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
                 raise SnapshotNotFound
             await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
             await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
-        await self.continue_snapshots(tenant_id, portions=_PORTIONS)
+        await self.continue_snapshots(tenant_id, max_batches=_MAX_BATCHES)
 
-    async def continue_snapshots(self, tenant_id: UUID, *, portions: int = _PORTIONS) -> tuple[bool, bool]:
-        """Go on with snapshots that are being made or removed; say whether there were any, and more to do at once."""
-        for turn in range(portions):
+    async def continue_snapshots(self, tenant_id: UUID, *, max_batches: int = _MAX_BATCHES) -> tuple[bool, bool]:
+        """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
+        for turn in range(max_batches):
             async with self._database.tenant(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
             if not rows:
                 return turn > 0, False
             moved = False
             for row in rows:
-                moved = await self._go_on(tenant_id, row["snapshot_id"]) is not None or moved
+                moved = await self._continue(tenant_id, row["snapshot_id"]) is not None or moved
             if not moved:
                 return True, False
         return True, True
 
-    async def _go_on(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
-        """Copy or remove one portion; return what is known of the snapshot then, None when nothing can be done."""
+    async def _continue(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
+        """Copy or delete one batch; return the snapshot, None when nothing can be done."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
             if row is None or row["state"] == READY:
@@ -181,29 +179,29 @@ class SnapshotStore(Store):
             if snapshot.state == DELETING:
                 return await _remove(tx, tenant_id, snapshot)
             if snapshot.last_kind is None:
-                standing = await tx.row(QUERIES["read_horizon"])
-                if standing is None or standing["oldest"] < snapshot.horizon:
+                horizon_row = await tx.row(QUERIES["read_horizon"])
+                if horizon_row is None or horizon_row["oldest"] < snapshot.horizon:
                     return None
-            place = TransferCursor(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
+            cursor = TransferCursor(phase="", kind=snapshot.last_kind or KINDS[0], after=snapshot.last_item_id or "")
             items, last = await exporter.read_batch(
                 tx,
                 tenant_id,
-                place.kind,
-                after=place.after,
-                count=_AT_ONCE,
+                cursor.kind,
+                after=cursor.after,
+                count=_BATCH_SIZE,
                 at=snapshot.as_of_time,
                 now=snapshot.as_of_time,
             )
             rows = [_row(snapshot_id, item) for item in items]
             with translate_constraint_errors(_GONE):
                 copied = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
-            beyond = place.beyond(last)
+            next_cursor = cursor.advance(last)
             after = replace(
                 snapshot,
-                counts=snapshot.counted(place.kind, copied),
-                state=READY if beyond is None else CREATING,
-                last_kind=None if beyond is None else beyond.kind,
-                last_item_id=None if beyond is None else beyond.after,
+                counts=snapshot.with_count(cursor.kind, copied),
+                state=READY if next_cursor is None else CREATING,
+                last_kind=None if next_cursor is None else next_cursor.kind,
+                last_item_id=None if next_cursor is None else next_cursor.after,
             )
             moved = {
                 name: getattr(after, name) for name in ("snapshot_id", "state", "last_kind", "last_item_id", "counts")
@@ -214,7 +212,7 @@ class SnapshotStore(Store):
         return after
 
     async def _finish(self, tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> None:
-        """Tell the log of a snapshot that is ready, and hide those that are too many now."""
+        """Record the event of a snapshot that is ready, and hide those that are too many now."""
         at, by = snapshot.create_time, snapshot.created_by
         await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
         policy = await self._policies.of(tx, tenant_id)
@@ -233,23 +231,25 @@ class SnapshotStore(Store):
         snapshot_id: UUID,
         other_id: UUID | None,
         *,
-        place: TransferCursor,
+        cursor: TransferCursor,
         count: int,
         at: datetime,
     ) -> tuple[list[Difference], TransferCursor | None]:
-        """Compare a portion of one snapshot with another, or with what is now when `other_id` is None.
+        """Compare a batch of one snapshot with another, or with the current state when `other_id` is None.
 
         The phase "of" walks over the first and finds what changed or was removed, "added" over the other. Return where
         to go on, None when all is compared. Raises SnapshotNotFound and SnapshotNotReady.
         """
         async with self._database.tenant(tenant_id) as tx:
-            (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
+            (await _read(tx, tenant_id, snapshot_id)).check_ready()
             if other_id is not None:
-                (await _read(tx, tenant_id, other_id)).must_be_ready()
-            kind = place.kind
-            if place.phase == "of":
-                items, last = await _portion(tx, tenant_id, snapshot_id, kind, after=place.after, count=count, now=at)
-                others = await _some(tx, tenant_id, other_id, kind, items, now=at)
+                (await _read(tx, tenant_id, other_id)).check_ready()
+            kind = cursor.kind
+            if cursor.phase == "of":
+                items, last = await _read_batch(
+                    tx, tenant_id, snapshot_id, kind, after=cursor.after, count=count, now=at
+                )
+                others = await _read_by_ids(tx, tenant_id, other_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="removed")
                     if item.item_id not in others
@@ -259,71 +259,73 @@ class SnapshotStore(Store):
                     or (fields := changed_fields(item.message, others[item.item_id].message))
                 ]
             else:
-                items, last = await _portion(tx, tenant_id, other_id, kind, after=place.after, count=count, now=at)
-                others = await _some(tx, tenant_id, snapshot_id, kind, items, now=at)
+                items, last = await _read_batch(tx, tenant_id, other_id, kind, after=cursor.after, count=count, now=at)
+                others = await _read_by_ids(tx, tenant_id, snapshot_id, kind, items, now=at)
                 found = [
                     Difference(kind=kind, item_id=item.item_id, type="added")
                     for item in items
                     if item.item_id not in others
                 ]
-        beyond = place.beyond(last)
-        if beyond is None and place.phase == "of":
-            beyond = TransferCursor(phase="added", kind=KINDS[0], after="")
-        return found, beyond
+        next_cursor = cursor.advance(last)
+        if next_cursor is None and cursor.phase == "of":
+            next_cursor = TransferCursor(phase="added", kind=KINDS[0], after="")
+        return found, next_cursor
 
     async def restore(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         snapshot_id: UUID,
         respond: Callable[[Importer, TransferCursor | None], Response],
         *,
-        place: TransferCursor,
+        cursor: TransferCursor,
         count: int,
         at: datetime,
         by: str,
     ) -> tuple[Response | bytes, Importer | None]:
-        """Bring a portion of a snapshot back; or return the request's first answer.
+        """Restore a batch of a snapshot; or return the stored response.
 
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
         SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
         """
-        items, last, arrivals = await self._arrivals(tenant_id, snapshot_id, place, count=count, at=at, by=by)
-        await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
+        items, last, import_batch = await self._read_restore_batch(
+            tenant_id, snapshot_id, cursor, count=count, at=at, by=by
+        )
+        await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first, None
             policy = await self._policies.of(tx, tenant_id)
-            applying = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
-            if place.phase == "remove":
-                held = await _some(tx, tenant_id, snapshot_id, place.kind, items, now=at)
-                await applying.remove(place.kind, [item.item_id for item in items if item.item_id not in held])
+            importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
+            if cursor.phase == "remove":
+                in_snapshot = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, items, now=at)
+                await importer.remove(cursor.kind, [item.item_id for item in items if item.item_id not in in_snapshot])
             else:
-                await applying.apply(arrivals)
-            beyond = place.beyond(last)
-            if beyond is None and place.phase == "remove":
-                beyond = TransferCursor(phase="store", kind=KINDS[0], after="")
-            if beyond is None:
+                await importer.apply(import_batch)
+            next_cursor = cursor.advance(last)
+            if next_cursor is None and cursor.phase == "remove":
+                next_cursor = TransferCursor(phase="store", kind=KINDS[0], after="")
+            if next_cursor is None:
                 await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
-            response = respond(applying, beyond)
-            await self._requests.answer(tx, tenant_id, once, response)
-            await self._quotas.charge(tx, tenant_id, applying.usage)
-        return response, applying
+            response = respond(importer, next_cursor)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._quotas.charge(tx, tenant_id, importer.usage)
+        return response, importer
 
-    async def _arrivals(
-        self, tenant_id: UUID, snapshot_id: UUID, place: TransferCursor, *, count: int, at: datetime, by: str
+    async def _read_restore_batch(
+        self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
     ) -> tuple[list[TransferItem], str | None, ImportBatch]:
-        """Read what a portion of a restore looks at, and check what it brings."""
-        is_removal = place.phase == "remove"
+        """Read and check a batch of a restore."""
+        is_removal = cursor.phase == "remove"
         async with self._database.tenant(tenant_id) as tx:
-            (await _read(tx, tenant_id, snapshot_id)).must_be_ready()
+            (await _read(tx, tenant_id, snapshot_id)).check_ready()
             source = None if is_removal else snapshot_id
-            items, last = await _portion(tx, tenant_id, source, place.kind, after=place.after, count=count, now=at)
-        given: list[ImportLine | ImportProblem] = []
+            items, last = await _read_batch(tx, tenant_id, source, cursor.kind, after=cursor.after, count=count, now=at)
+        lines: list[ImportLine | ImportProblem] = []
         if not is_removal:
-            given = [ImportLine(place=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
-        return items, last, parse_import(given, at=at, by=by, max_content=self._max_content)
+            lines = [ImportLine(line_number=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
+        return items, last, parse_import(lines, at=at, by=by, max_content=self._max_content)
 
 
 async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
@@ -334,16 +336,16 @@ async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot
 
 
 async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snapshot:
-    named = {"tenant_id": tenant_id, "snapshot_id": snapshot.snapshot_id}
-    if await tx.execute(QUERIES["delete_snapshot_items"], count=_REMOVED_AT_ONCE, **named) < _REMOVED_AT_ONCE:
-        await tx.execute(QUERIES["delete_snapshot"], **named)
+    keys = {"tenant_id": tenant_id, "snapshot_id": snapshot.snapshot_id}
+    if await tx.execute(QUERIES["delete_snapshot_items"], count=_REMOVED_BATCH_SIZE, **keys) < _REMOVED_BATCH_SIZE:
+        await tx.execute(QUERIES["delete_snapshot"], **keys)
     return snapshot
 
 
-async def _portion(
+async def _read_batch(
     tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
 ) -> exporter.Portion:
-    """Read items of a snapshot, or of what is now when there is none, and where to go on.
+    """Read items of a snapshot, or of the current state when there is none, and the next cursor.
 
     Memories that have expired at the time `now` are left out: a restore does not bring them back.
     """
@@ -362,7 +364,7 @@ async def _portion(
     return [item for item in items if not exporter.is_expired(item, now)], last
 
 
-async def _some(
+async def _read_by_ids(
     tx: Transaction,
     tenant_id: UUID,
     snapshot_id: UUID | None,
@@ -371,7 +373,7 @@ async def _some(
     *,
     now: datetime,
 ) -> dict[str, TransferItem]:
-    """Read those of some items that are in a snapshot, or are there now when there is none.
+    """Read those of some items that are in a snapshot, or in the current state when there is none.
 
     A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
     which may have got more time.

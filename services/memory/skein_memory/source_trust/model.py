@@ -1,4 +1,4 @@
-"""How far sources are trusted. No I/O, no clock."""
+"""Trust in sources. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def key_of(source: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceTrust:
-    """What was said of a source."""
+    """The trust in a source."""
 
     source_key: str
     trust: float
@@ -41,23 +41,23 @@ class SourceTrust:
 
     @property
     def source_trust_id(self) -> str:
-        """Return a name for it that says nothing, for events and history."""
+        """Return an id that does not reveal the source, for events and revisions."""
         return self.id_of(self.source_key)
 
     @staticmethod
     def id_of(key: str) -> str:
-        """Return the name of what is said of a source."""
+        """Return the id of the trust in a source."""
         return hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def must_be(self, revision: int) -> None:
-        """Refuse a revision that is not the current one; 0 stands for whatever is current."""
+    def check_revision(self, revision: int) -> None:
+        """Reject a revision that is not the current one; 0 matches any revision."""
         if revision and revision != self.revision:
             raise RevisionStale(given=revision, current=self.revision)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrustDraft:
-    """What a caller says of a source."""
+    """A caller's trust in a source, validated."""
 
     source_key: str
     trust: float
@@ -79,10 +79,10 @@ class TrustDraft:
             times=times,
         )
 
-    def after(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
-        """Return what is said from now on; `last` is the number of the last earlier state that is kept."""
+    def to_source_trust(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
+        """Return the new trust; `last` is the number of the last stored revision."""
         if before is not None:
-            before.must_be(self.revision)
+            before.check_revision(self.revision)
         elif self.revision:
             raise RevisionStale(given=self.revision, current=0)
         return SourceTrust(

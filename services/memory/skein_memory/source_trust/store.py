@@ -15,15 +15,14 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
 from skein_memory.source_trust.model import SourceTrust
-from skein_memory.store_base import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_memory.source_trust.model import TrustDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -31,33 +30,38 @@ Response = TypeVar("Response", bound=Message)
 _KIND = "source_trust"
 
 
-class SourceTrustStore(Store):
+class SourceTrustStore:
     """Reads and writes how far sources are trusted."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
+        """Use the database and stored responses of the service."""
+        self._database = database
+        self._idempotency = idempotency
 
     async def set_source_trust(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: TrustDraft,
         respond: Callable[[SourceTrust], Response],
         *,
         at: datetime,
         by: str,
     ) -> Response | bytes:
-        """Say how far a source is trusted, and keep what was said before; or return the request's first answer."""
+        """Store the trust in a source and its revision before; or return the stored response."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, draft.source_key)
             if before is None:
                 last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
-                after = draft.after(None, last, at=at, by=by)
+                after = draft.to_source_trust(None, last, at=at, by=by)
                 if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
-                    # Somebody else said something of it for the first time just now.
+                    # Another transaction has just inserted the first row of this source.
                     raise TransactionConflict
             else:
-                after = draft.after(before, 0, at=at, by=by)
+                after = draft.to_source_trust(before, 0, at=at, by=by)
                 await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
                 await tx.execute(
                     QUERIES["update_source_trust"],
@@ -71,11 +75,11 @@ class SourceTrustStore(Store):
                 )
             await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
-        """Read what was said of a source. Raises SourceTrustNotFound."""
+        """Read the trust in a source. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             row = await tx.row(QUERIES["get_source_trust"], tenant_id=tenant_id, source_key=key)
         if row is None:
@@ -83,17 +87,17 @@ class SourceTrustStore(Store):
         return SourceTrust(**dict(row))
 
     async def list_source_trust(self, tenant_id: UUID, *, after: str, count: int) -> list[SourceTrust]:
-        """Read what was said of up to `count` sources, in the order of their keys, from the one after `after` on."""
+        """Read the trust in up to `count` sources, in the order of their keys, after the key `after`."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
         return [SourceTrust(**dict(row)) for row in rows]
 
     async def delete_source_trust(
-        self, tenant_id: UUID, once: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
+        self, tenant_id: UUID, idempotency_key: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
     ) -> None:
-        """Forget what was said of a source, once for each request. Raises SourceTrustNotFound."""
+        """Delete the trust in a source, once for each request. Raises SourceTrustNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             before = await _locked(tx, tenant_id, key)
             if before is None:
@@ -109,7 +113,7 @@ async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | N
 
 
 def revision_of(before: SourceTrust, until: datetime) -> Revision:
-    """Return what is kept of it when it changes or goes."""
+    """Return the revision that is stored when the trust changes or is deleted."""
     said = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
     return Revision(
         kind=_KIND,

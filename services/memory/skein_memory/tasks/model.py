@@ -1,26 +1,29 @@
-"""Tasks and objectives: where they stand, and which to do next. No gRPC, no SQL, no clock."""
+"""Tasks and objectives: changes of status, and the score of a next action. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from skein_kit.ids import parse_id
+from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
-from skein_memory.errors import MemoryDataInvalid, NotATask
+from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
+from skein_memory.memories.task_data import DONE, KINDS, OPEN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
     from skein_memory.memories.model import Memory
+    from skein_memory.memories.task_rows import Task
 
-OPEN = "open"
-IN_PROGRESS = "in_progress"
-DONE = "done"
-KINDS = frozenset({memory_type.TASK, memory_type.OBJECTIVE})
+
+TASK_STATUSES: Mapping[int, str] = {
+    value: name.removeprefix("TASK_STATUS_").lower() for name, value in pb.TaskStatus.items() if value
+}
 # The shares of MemoryVault's next actions: .68 importance + .22 freshness + urgency, which is what is left at most.
 IMPORTANCE_SHARE = 0.68
 FRESHNESS_SHARE = 0.22
@@ -28,38 +31,6 @@ FRESHNESS_SHARE = 0.22
 FRESH_DAYS = 30.0
 # By how soon it is due; overdue is soonest.
 URGENCY = ((timedelta(days=1), 0.1), (timedelta(days=3), 0.07), (timedelta(days=7), 0.04))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
-    """A task or an objective, as it is asked for."""
-
-    memory_id: UUID
-    kind: str
-    status: str
-    due_time: datetime | None
-    objective_id: UUID | None
-    importance: float
-    update_time: datetime
-
-    @classmethod
-    def of(cls, memory: Memory) -> Self | None:
-        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
-        draft = memory.draft
-        if draft.type not in KINDS or not memory.is_active or draft.archive_time is not None:
-            return None
-        data = exact.loads(draft.data) if draft.data else {}
-        objective_id = data.get("objective_id")
-        due_time = memory_type.time_of(draft.data, "due_time")
-        return cls(
-            memory_id=memory.memory_id,
-            kind=draft.type,
-            status=data.get("status", OPEN),
-            due_time=None if due_time is None else due_time.astimezone(UTC),
-            objective_id=None if objective_id is None else parse_id(objective_id),
-            importance=draft.importance,
-            update_time=memory.update_time,
-        )
 
 
 def freshness(update_time: datetime, at: datetime) -> float:
@@ -79,14 +50,6 @@ def score(task: Task, at: datetime) -> float:
     """Return how much a task asks to be done next, 0 to 1."""
     base = IMPORTANCE_SHARE * task.importance + FRESHNESS_SHARE * freshness(task.update_time, at)
     return round(min(1.0, base + urgency(task.due_time, at)), 3)
-
-
-def check_objective_id(type_name: str, data: str | None) -> None:
-    """Refuse a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
-    if type_name == memory_type.TASK and data is not None:
-        objective_id = exact.loads(data).get("objective_id")
-        if objective_id is not None and parse_id(objective_id) is None:
-            raise MemoryDataInvalid(violations=[("data.objective_id", "must be the objective's memory_id")])
 
 
 def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: str = "") -> Memory:
@@ -119,7 +82,7 @@ def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, b
 
 
 def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
-    memory.must_be_visible(at)
+    memory.check_visible(at)
     if memory.draft.type not in KINDS:
         raise NotATask
     found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
@@ -130,8 +93,8 @@ def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object]
     if changed == data:
         return memory
     text = exact.dumps(changed)
-    memory_type.validate_data(memory.draft.type, text, said={})
-    return memory.revised(replace(memory.draft, data=text), at=at, by=by)
+    memory_type.validate_data(memory.draft.type, text, draft_fields={})
+    return memory.revise(replace(memory.draft, data=text), at=at, by=by)
 
 
 def _text(at: datetime) -> str:

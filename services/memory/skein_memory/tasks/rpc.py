@@ -1,4 +1,4 @@
-"""Tasks, objectives and levels: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for tasks, objectives and levels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
-from skein_memory.memories import convert as wire
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import level, memory_type
+from skein_memory.memories.task_data import DONE, OPEN
 from skein_memory.page_builder import PageBuilder
 from skein_memory.page_token import read_id_cursor
-from skein_memory.parts import Rpcs
 from skein_memory.tasks import model as tasks
+from skein_memory.tasks.model import TASK_STATUSES
 from skein_memory.tasks.store import TaskFilter
 
 if TYPE_CHECKING:
@@ -25,23 +26,32 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.memories.model import Memory
+    from skein_memory.memories.store import MemoryStore
+    from skein_memory.tasks.store import TaskStore
 
 Response = TypeVar("Response", bound=Message)
 
 _DEFAULT_ACTIONS = 10
-_MOST_ACTIONS = 100
+_MAX_ACTIONS = 100
 
 
-class TaskRpcs(Rpcs):
-    """What is to be done, and how far memories reach."""
+class TaskHandlers:
+    """Tasks and objectives, and the levels of memories."""
+
+    def __init__(self, store: TaskStore, *, memories: MemoryStore, embeddings: EmbeddingClient) -> None:
+        """Use the stores; documents of changed tasks get embeddings."""
+        self._store = store
+        self._memories = memories
+        self._embeddings = embeddings
 
     async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_visible(at)
-            memory.must_be(request.revision)
+            memory.check_visible(at)
+            memory.check_revision(request.revision)
             return level.promoted(memory, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
@@ -50,25 +60,25 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be_visible(at)
-            memory.must_be(request.revision)
+            memory.check_visible(at)
+            memory.check_revision(request.revision)
             return level.demoted(memory, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        question = TaskFilter(
+        task_filter = TaskFilter(
             kind=memory_type.TASK,
             statuses=_statuses(request.statuses),
             objective=request.objective_id or None,
             due_before_time=read_time(request, "due_before_time"),
         )
-        memories, token = await self._page(caller(context).tenant(), request, question)
+        memories, token = await self._page(caller(context).tenant(), request, task_filter)
         return pb.ListTasksResponse(memories=memories, next_page_token=token)
 
     async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
-        question = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
-        memories, token = await self._page(caller(context).tenant(), request, question)
+        task_filter = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
+        memories, token = await self._page(caller(context).tenant(), request, task_filter)
         return pb.ListObjectivesResponse(memories=memories, next_page_token=token)
 
     async def UpdateTaskStatus(
@@ -77,8 +87,8 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be(request.revision)
-            return tasks.with_status(memory, wire.TASK_STATUSES[request.status], at=at, by=who.principal)
+            memory.check_revision(request.revision)
+            return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
 
@@ -86,8 +96,8 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be(request.revision)
-            return tasks.with_status(memory, tasks.DONE, at=at, by=who.principal, result=request.result)
+            memory.check_revision(request.revision)
+            return tasks.with_status(memory, DONE, at=at, by=who.principal, result=request.result)
 
         return await self._change(context, request, change, pb.CompleteTaskResponse, at=at)
 
@@ -95,8 +105,8 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory) -> Memory:
-            memory.must_be(request.revision)
-            return tasks.with_status(memory, tasks.OPEN, at=at, by=who.principal)
+            memory.check_revision(request.revision)
+            return tasks.with_status(memory, OPEN, at=at, by=who.principal)
 
         return await self._change(context, request, change, pb.ReopenTaskResponse, at=at)
 
@@ -104,29 +114,29 @@ class TaskRpcs(Rpcs):
         who, at = caller(context), now()
 
         def change(memory: Memory, objective_id: UUID | None) -> Memory:
-            memory.must_be(request.revision)
+            memory.check_revision(request.revision)
             return tasks.with_objective(memory, objective_id, at=at, by=who.principal)
 
         def respond(memory: Memory) -> pb.SetObjectiveResponse:
-            return pb.SetObjectiveResponse(memory=wire.memory(memory))
+            return pb.SetObjectiveResponse(memory=memories_convert.memory(memory))
 
-        changed = await self._parts.tasks.change_objective(
+        changed = await self._store.change_objective(
             who.tenant(),
             (request.memory_id, request.objective_id),
             change,
             respond,
             at=at,
-            once=IdempotencyKey.of(who, request),
+            idempotency_key=IdempotencyKey.of(who, request),
         )
         return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         tenant_id = caller(context).tenant()
-        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MOST_ACTIONS
+        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
         # One more tells whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
-        found = await self._parts.tasks.list_next(tenant_id, request.objective_id or None, count=count, at=now())
-        actions = [pb.NextAction(memory=wire.memory(memory), score=score) for memory, score in found]
+        found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
+        actions = [pb.NextAction(memory=memories_convert.memory(memory), score=score) for memory, score in found]
         page, token = paginate(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
         return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
 
@@ -145,33 +155,33 @@ class TaskRpcs(Rpcs):
         name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
 
         def respond(memory: Memory) -> Response:
-            return response(memory=wire.memory(memory))
+            return response(memory=memories_convert.memory(memory))
 
-        changed = await self._parts.memories.change_memory(
-            who.tenant(), name, change, respond, at=at, once=IdempotencyKey.of(who, request), event=event
+        changed = await self._memories.change_memory(
+            who.tenant(), name, change, respond, at=at, idempotency_key=IdempotencyKey.of(who, request), event=event
         )
         if isinstance(changed, bytes):
             return response.FromString(changed)
-        await self._parts.embeddings.make(changed.documents, remaining=context.time_remaining())
+        await self._embeddings.make(changed.documents, remaining=context.time_remaining())
         return changed.response
 
     async def _page(
-        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, question: TaskFilter
+        self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
-        """Read a page; expired tasks are passed over, so that one may hold fewer than were asked for."""
+        """Read a page; expired tasks are passed over, so that one may hold fewer than were requested."""
         size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
-        answer, more = PageBuilder[pb.Memory](), True
-        while more and len(answer.items) < size and not answer.is_full:
-            count = answer.portion(size - len(answer.items))
-            memories = await self._parts.tasks.list_tasks(tenant_id, question, before=last, count=count + 1, at=at)
+        builder, more = PageBuilder[pb.Memory](), True
+        while more and len(builder.items) < size and not builder.is_full:
+            count = builder.next_batch_size(size - len(builder.items))
+            memories = await self._store.list_tasks(tenant_id, task_filter, before=last, count=count + 1, at=at)
             more = len(memories) > count
             for memory in memories[:count]:
-                if not memory.is_expired(at) and not answer.take([wire.memory(memory)]):
+                if not memory.is_expired(at) and not builder.add([memories_convert.memory(memory)]):
                     more = True
                     break
                 last = memory.memory_id
-        return answer.items, write_token([str(last)], tenant_id, request) if more else ""
+        return builder.items, write_token([str(last)], tenant_id, request) if more else ""
 
 
-def _statuses(asked: Iterable[int]) -> list[str] | None:
-    return [wire.TASK_STATUSES[status] for status in asked] or None
+def _statuses(numbers: Iterable[int]) -> list[str] | None:
+    return [TASK_STATUSES[status] for status in numbers] or None

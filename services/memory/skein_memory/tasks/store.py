@@ -1,8 +1,7 @@
-"""Tasks and objectives in the database: where they stand beside the memories that they are."""
+"""Lists of tasks and objectives, and changes of objectives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -11,19 +10,19 @@ from google.protobuf.message import Message
 
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
-from skein_memory.memories import rows as entries
-from skein_memory.memories.model import Memory
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.store import MemoryChange
+from skein_memory.memories.task_rows import Task
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.tasks import model as tasks
-from skein_memory.tasks.model import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_memory.memories.model import Memory
 
 Response = TypeVar("Response", bound=Message)
 
@@ -34,7 +33,7 @@ _CANDIDATES = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskFilter:
-    """Which tasks or objectives are asked for; None does not restrict. `objective` is an id or external id."""
+    """Which tasks or objectives are requested; None does not restrict. `objective` is an id or external id."""
 
     kind: str
     statuses: list[str] | None
@@ -42,27 +41,32 @@ class TaskFilter:
     due_before_time: datetime | None = None
 
 
-class TaskStore(Store):
-    """What is asked about tasks and objectives by what they are."""
+class TaskStore:
+    """Lists tasks and objectives, and changes the objectives of tasks."""
+
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
+        """Use the database and stored responses of the service."""
+        self._database = database
+        self._idempotency = idempotency
 
     async def list_tasks(
-        self, tenant_id: UUID, question: TaskFilter, *, before: UUID | None, count: int, at: datetime
+        self, tenant_id: UUID, task_filter: TaskFilter, *, before: UUID | None, count: int, at: datetime
     ) -> list[Memory]:
         """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            objective_id = await _objective(tx, tenant_id, question.objective, at=at)
+            objective_id = await _objective(tx, tenant_id, task_filter.objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_tasks"],
                 tenant_id=tenant_id,
-                kind=question.kind,
+                kind=task_filter.kind,
                 before_id=before or _AFTER_ALL,
-                statuses=question.statuses,
+                statuses=task_filter.statuses,
                 objective_id=objective_id,
-                due_before_time=question.due_before_time,
+                due_before_time=task_filter.due_before_time,
                 count=count,
             )
             wanted = [row["memory_id"] for row in rows]
-            found = await entries.read_memories(tx, tenant_id, wanted)
+            found = await memory_rows.read_memories(tx, tenant_id, wanted)
         return [found[memory_id] for memory_id in wanted if memory_id in found]
 
     async def list_next(
@@ -79,9 +83,9 @@ class TaskStore(Store):
             found: list[Memory] = []
             # Those whose time is over leave room for others.
             while ordered and len(found) < count:
-                portion, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
-                read = await entries.read_memories(tx, tenant_id, portion)
-                alive = (read[memory_id] for memory_id in portion if memory_id in read)
+                batch, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
+                read = await memory_rows.read_memories(tx, tenant_id, batch)
+                alive = (read[memory_id] for memory_id in batch if memory_id in read)
                 found += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in found]
 
@@ -93,27 +97,27 @@ class TaskStore(Store):
         respond: Callable[[Memory], Response],
         *,
         at: datetime,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
     ) -> MemoryChange[Response] | bytes:
         """Put the task that is named first under the objective that is named second, an empty name standing for none.
 
-        Return the first answer when the request came before. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
+        Return the stored response of a repeated request. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             objective_id = await _objective(tx, tenant_id, ends[1], at=at)
-            before = await entries.lock_memory(tx, tenant_id, ends[0])
+            before = await memory_rows.lock_memory(tx, tenant_id, ends[0])
             after = change(before, objective_id)
-            documents = [] if after is before else await entries.update_memory(tx, tenant_id, before, after, at=at)
+            documents = [] if after is before else await memory_rows.update_memory(tx, tenant_id, before, after, at=at)
             response = respond(after)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return MemoryChange(response=response, documents=documents)
 
 
 async def _objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
-    """Return the id of the objective that a name stands for. Raises ObjectiveNotFound."""
+    """Return the id of an objective by its name. Raises ObjectiveNotFound."""
     if not name:
         return None
     row = await names.read_by_name(tx, QUERIES["get_task"], tenant_id, name)

@@ -1,4 +1,4 @@
-"""What was purged, known again without being kept: digests of ids and contents, salted for each tenant."""
+"""Tombstones: salted digests of the ids and contents of purged items. The items themselves are not kept."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ async def insert_memories(
     external_ids: Sequence[str] = (),
     sayings: Sequence[Content] = (),
 ) -> None:
-    """Remember memories that are about to be purged: their ids, external ids, and every text that they have said.
+    """Write tombstones of memories before their purge: ids, external ids, and all versions of their content.
 
     Of memories that are not in the tables, `external_ids` and `sayings` are given, the latter of earlier versions too.
     """
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
-    rows = await tx.rows(QUERIES["read_sayings"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(QUERIES["read_contents"], tenant_id=tenant_id, memory_ids=ids)
     own: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
@@ -72,7 +72,7 @@ async def write_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at
 
 
 async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
-    """Say whether a block was purged. For imports: whoever makes one anew may give it the id."""
+    """Return whether a block was purged. For imports only: a caller may create a block with the id."""
     salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     if salt is None:
         return False
@@ -81,22 +81,22 @@ async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
 
 
 async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> set[UUID]:
-    """Return the ids of those memories that were purged: known by id, external id or what they say.
+    """Return the ids of those memories that were purged, by id, external id or content.
 
-    For imports and restores, which must pass over them. What somebody says anew is no import.
+    For imports and restores, which must skip them. A caller may create the same memory again.
     """
     salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     if salt is None or not memories:
         return set()
     digests = {memory.memory_id: _digests(salt, memory) for memory in memories}
-    wanted = sorted({digest for found in digests.values() for digest in found})
-    rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=wanted)
+    sorted_digests = sorted({digest for found in digests.values() for digest in found})
+    rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=sorted_digests)
     known = {row["digest"] for row in rows}
     return {memory_id for memory_id, found in digests.items() if not known.isdisjoint(found)}
 
 
 async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:
-    await tx.insert(QUERIES["take_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
+    await tx.insert(QUERIES["insert_salt"], tenant_id, [{"salt": secrets.token_bytes(_SALT_BYTES)}])
     salt: bytes = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)
     return salt
 
@@ -120,7 +120,7 @@ def _digests(salt: bytes, memory: Memory) -> set[bytes]:
 
 
 def _is_identifying(type_name: str, content: str, data: str | None) -> bool:
-    """Say whether a memory can be known again by what it says; data of the vault is much alike."""
+    """Return whether content identifies a memory; data of the vault is too similar."""
     return bool(content) or (data is not None and type_name != memory_type.VAULT)
 
 

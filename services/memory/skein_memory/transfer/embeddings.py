@@ -1,4 +1,4 @@
-"""Vectors that an import brings with its memories: kept where the model in force takes them, else counted."""
+"""Embeddings in an import: stored when they fit the current model, else counted by reason."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _EXISTS = "MEMORY_EXISTS"
 
 @dataclass(kw_only=True, slots=True)
 class EmbeddingImport:
-    """How many vectors were kept, and how many were not, by reason."""
+    """How many embeddings were kept, and how many were not, by reason."""
 
     kept: int = 0
-    remade: Counter[str] = field(default_factory=Counter)
+    recomputed: Counter[str] = field(default_factory=Counter)
 
-    def taken(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
-        """Count a memory's vector and return it as it is stored; None where it is made anew."""
+    def accept(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
+        """Count a memory's vector and return it as it is stored; None where it is computed again."""
         try:
             vector_columns.require_dimensions(dimensions, values)
             vector = vector_columns.normalize(values)
         except (DimensionsMismatch, FieldInvalid) as refusal:
-            self.remade[refusal.reason] += 1
+            self.recomputed[refusal.reason] += 1
             return None
         self.kept += 1
         return vector
 
-    def passed_over(self, values: Sequence[float]) -> None:
-        """Count the vector, if there is one, of a memory that is there already."""
+    def skip(self, values: Sequence[float]) -> None:
+        """Count the embedding, if there is one, of a memory that already exists."""
         if values:
-            self.remade[_EXISTS] += 1
+            self.recomputed[_EXISTS] += 1
 
 
 async def dimensions(tx: Transaction) -> int:
-    """Return the dimensions of the model in force, 0 when there is none."""
+    """Return the dimensions of the current model, 0 when there is none."""
     space = await vector_columns.active_model(tx)
     return 0 if space is None else space.dimensions

@@ -1,12 +1,11 @@
-"""A tenant's memory read as items, kind by kind and bit by bit, as it is or as it was a short while ago.
+"""Reads of a tenant's memory as items, kind by kind in batches, now or as of a recent time.
 
-Memories, links and blocks are read as they were at the time asked for, whatever became of them since; of trust, aliases
-and conflicts, of which there are few, what is said of them now is taken for what was said then.
+Memories, links and blocks are read as of the time. Trust, aliases and conflicts are few, and are read as they are now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,27 +15,52 @@ from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
-from skein_memory.links import rows as edges
+from skein_memory.links import convert as links_convert
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link
-from skein_memory.memories import convert as wire
-from skein_memory.memories import rows as entries
+from skein_memory.memories import convert as memories_convert
+from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
     from skein_memory.blocks.model import Block
     from skein_memory.memories.model import Memory
 
-# What was read, and the id of the last thing that was looked at; None when there is no more of the kind.
+# What was read, and the id of the last thing that was scanned; None when there is no more of the kind.
 Portion = tuple[list[TransferItem], str | None]
+# How long to wait, and how often, for transactions that were open when a copy began.
+_WAIT_SECONDS = 0.05
+_WAIT_TRIES = 20
 _NIL = UUID(int=0)
 # After every id, as text.
 _LAST_ID = "~"
+
+
+async def wait_for_transactions(database: Database, tenant_id: UUID, horizon: int) -> bool:
+    """Wait about a second for all transactions below a number; return whether they have ended."""
+    for _ in range(_WAIT_TRIES):
+        async with database.tenant(tenant_id) as tx:
+            row = await tx.row(QUERIES["read_horizon"])
+        if row is not None and row["oldest"] >= horizon:
+            return True
+        await asyncio.sleep(_WAIT_SECONDS)
+    return False
+
+
+async def next_transaction(database: Database, tenant_id: UUID) -> int:
+    """Return the number of the next transaction."""
+    async with database.tenant(tenant_id) as tx:
+        row = await tx.row(QUERIES["read_horizon"])
+    return 0 if row is None else int(row["next"])
 
 
 async def read_batch(
@@ -46,7 +70,7 @@ async def read_batch(
 
     What has expired at the time `now` is left out, with what names it.
     """
-    items, last = await _PORTIONS[kind](tx, tenant_id, after, count, at)
+    items, last = await _MAX_BATCHES[kind](tx, tenant_id, after, count, at)
     return await _visible(tx, tenant_id, kind, items, now=now), last
 
 
@@ -59,7 +83,7 @@ async def read_by_ids(
 
 
 def is_expired(item: TransferItem, now: datetime) -> bool:
-    """Say whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
+    """Return whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
     message = item.message
     if not isinstance(message, memory_pb2.Memory) or not message.HasField("expire_time"):
         return False
@@ -83,19 +107,19 @@ async def _visible(
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
     rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["memory_id"] for row in rows]
-    found = await entries.read_memories(tx, tenant_id, ids)
+    found = await memory_rows.read_memories(tx, tenant_id, ids)
     if at is not None:
         late = [id_ for id_, memory in found.items() if memory.record_time > at]
         if late:
-            versions = await tx.rows(QUERIES["versions_then"], tenant_id=tenant_id, memory_ids=late, at=at)
-            then = {row["memory_id"]: entries.memory_of(row) for row in versions}
+            versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
+            then = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
             found = {id_: memory for id_, memory in found.items() if id_ not in set(late)} | then
     items = [_memory(found[id_]) for id_ in ids if id_ in found and found[id_].is_active]
     return items, _last(ids, count)
 
 
 async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    found = await entries.read_memories(tx, tenant_id, _ids(item_ids))
+    found = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
     return [_memory(memory) for memory in found.values() if memory.is_active]
 
 
@@ -103,7 +127,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
     last = _last(ids, count)
-    links = await edges.read_links(tx, tenant_id, ids)
+    links = await link_rows.read_links(tx, tenant_id, ids)
     if at is not None:
         was = await tx.rows(
             QUERIES["revisions_between"],
@@ -119,7 +143,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
 
 
 async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    return [_link(link) for link in (await edges.read_links(tx, tenant_id, _ids(item_ids))).values()]
+    return [_link(link) for link in (await link_rows.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
 async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
@@ -127,11 +151,11 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     ids = [row["block_id"] for row in rows]
     if at is not None:
         # So that a purge that comes meanwhile finds the copies.
-        await tx.rows(QUERIES["hold_blocks"], tenant_id=tenant_id, block_ids=ids)
+        await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
     found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
         late = [id_ for id_, block in found.items() if block.record_time > at]
-        was = await tx.rows(QUERIES["revisions_then"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
+        was = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
         found = {id_: block for id_, block in found.items() if id_ not in set(late)}
         found |= {
             row["item_id"]: revision_of(
@@ -161,7 +185,7 @@ async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]
         TransferItem(
             kind="block",
             item_id=block.block_id,
-            message=snapshots_pb2.PortableBlock(block=wire.block(block), agent_ids=agents[block.block_id]),
+            message=snapshots_pb2.PortableBlock(block=blocks_convert.block(block), agent_ids=agents[block.block_id]),
         )
         for block in blocks
     ]
@@ -211,7 +235,10 @@ async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[s
 
 def _memory(memory: Memory) -> TransferItem:
     return TransferItem(
-        kind="memory", item_id=str(memory.memory_id), message=wire.memory(memory), memory_id=memory.memory_id
+        kind="memory",
+        item_id=str(memory.memory_id),
+        message=memories_convert.memory(memory),
+        memory_id=memory.memory_id,
     )
 
 
@@ -219,7 +246,7 @@ def _link(link: Link) -> TransferItem:
     return TransferItem(
         kind="link",
         item_id=str(link.link_id),
-        message=wire.link(link),
+        message=links_convert.link(link),
         memory_id=link.from_memory_id,
         other_memory_id=link.to_memory_id,
     )
@@ -275,7 +302,7 @@ def _conflict(row: asyncpg.Record) -> TransferItem:
 
 
 def _filled(message: Any, row: asyncpg.Record) -> Any:
-    """Put the columns of a row into the fields of the same names."""
+    """Copy the columns of a row into the fields of the same names."""
     names = {field.name for field in message.DESCRIPTOR.fields}
     for name, value in row.items():
         if name not in names or name == "status" or value is None:
@@ -296,11 +323,11 @@ def _ids(texts: Sequence[str]) -> list[UUID]:
 
 
 def _last(ids: Sequence[object], count: int) -> str | None:
-    """Return where to go on after a portion; None when it was not full."""
+    """Return the next cursor after a batch; None when it was not full."""
     return str(ids[-1]) if len(ids) == count else None
 
 
-_PORTIONS: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[Portion]]] = {
+_MAX_BATCHES: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[Portion]]] = {
     "memory": _memories,
     "link": _links,
     "source_trust": _trusts,

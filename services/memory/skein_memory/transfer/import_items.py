@@ -1,25 +1,27 @@
-"""Items on their way into a tenant's memory: read and checked before anything is stored. No I/O, no clock."""
+"""Items of an import, parsed and checked before anything is stored. No I/O, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein_kit.errors import FieldInvalid, RpcError
 from skein_kit.ids import id_time, new_id, parse_id
+from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
 from skein_kit.rpc.row_times import read_past_time
 from skein_memory.blocks.model import Block, BlockDraft
 from skein_memory.errors import FactKeyTaken
 from skein_memory.links.model import LinkDraft
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
-from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem, is_same_json
+from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
     from google.protobuf.message import Message
 
 # An id that was made from the time that its memory was created at lies in the same month.
@@ -28,7 +30,7 @@ _UUID7 = 7
 
 
 class ImportMode(StrEnum):
-    """What to do with what is there already."""
+    """How an import treats existing items."""
 
     MERGE = "merge"
     OVERWRITE = "overwrite"
@@ -39,11 +41,11 @@ class ImportMode(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportItem:
-    """One item that can be stored: what its message says, and when it was made and changed where it comes from."""
+    """One importable item: its content, and when its source created and changed it."""
 
-    place: int
+    line_number: int
     kind: str
-    said: object
+    draft: object
     # When it was made and last changed where it comes from; None where that is not known.
     create_time: datetime | None
     changed: datetime | None
@@ -54,48 +56,50 @@ class ImportItem:
 
 @dataclass(kw_only=True, slots=True)
 class ImportBatch:
-    """Items that can be stored, by kind, and what is wrong with the others."""
+    """Importable items by kind, and the errors of the others."""
 
     items: dict[str, list[ImportItem]] = field(default_factory=dict)
-    troubles: list[ImportProblem] = field(default_factory=list)
+    errors: list[ImportProblem] = field(default_factory=list)
 
     @property
     def memories(self) -> list[Memory]:
         """Return the memories among them."""
-        return [item.said for item in self.items.get("memory", []) if isinstance(item.said, Memory)]
+        return [item.draft for item in self.items.get("memory", []) if isinstance(item.draft, Memory)]
 
     @property
     def count(self) -> int:
         """Return how many items were given."""
-        return len(self.troubles) + sum(map(len, self.items.values()))
+        return len(self.errors) + sum(map(len, self.items.values()))
 
 
 def parse_import(
-    given: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
+    imported: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
-    """Read items; what is refused is named with the reason."""
+    """Parse items; rejected ones are returned with the reason."""
     found = ImportBatch()
-    for one in given:
+    for one in imported:
         if isinstance(one, ImportProblem):
-            found.troubles.append(one)
+            found.errors.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
             # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
-            secret = ImportProblem(place=one.place, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value")
-            found.troubles.append(secret)
+            secret = ImportProblem(
+                line_number=one.line_number, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
+            )
+            found.errors.append(secret)
             continue
         try:
             validate(one.message)
-            found.items.setdefault(one.kind, []).append(_arriving(one, at=at, by=by, max_content=max_content))
+            found.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
         except RpcError as refusal:
-            found.troubles.append(import_error(one.place, one.kind, refusal))
+            found.errors.append(import_error(one.line_number, one.kind, refusal))
     return found
 
 
-def import_error(place: int, kind: str, refusal: RpcError) -> ImportProblem:
-    """Return a refusal as what it says of an item."""
+def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProblem:
+    """Return an error as the problem of an item."""
     first = refusal.violations[0][0] if refusal.violations else ""
-    return ImportProblem(place=place, kind=kind, reason=refusal.reason, field=first)
+    return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=first)
 
 
 def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
@@ -105,23 +109,23 @@ def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
 
 
 def merge_imported(
-    before: Memory, given: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
+    before: Memory, imported: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
 ) -> Memory:
     """Return what becomes of a memory that is there already; itself when nothing changes.
 
-    Where `given` wins, it brings its update_time; a restore is a change of its own time.
+    Where `imported` wins, it brings its update_time; a restore is a change of its own time.
     """
     # To readers it is new.
-    replaces_expired = before.is_active and before.is_expired(at) and not given.is_expired(at)
+    replaces_expired = before.is_active and before.is_expired(at) and not imported.is_expired(at)
     if mode is ImportMode.SKIP and not replaces_expired:
         return before
     is_later = changed is not None and changed > before.update_time
     wins = mode in {ImportMode.OVERWRITE, ImportMode.RESTORE} or is_later or replaces_expired
-    draft = given.draft if wins else before.draft
-    tags = given.draft.tags
+    draft = imported.draft if wins else before.draft
+    tags = imported.draft.tags
     if mode is ImportMode.MERGE:
         # What is there keeps its order.
-        tags = tuple(dict.fromkeys([*before.draft.tags, *given.draft.tags]))
+        tags = tuple(dict.fromkeys([*before.draft.tags, *imported.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
     is_back = wins and not before.is_active
     is_same_time = not wins or mode is ImportMode.RESTORE or changed in {None, before.update_time, at}
@@ -130,7 +134,7 @@ def merge_imported(
     update_time = before.update_time
     if wins:
         update_time = at if mode is ImportMode.RESTORE or changed is None else changed
-    return replace(before.revised(draft, at=at, by=by), delete_time=None, update_time=update_time)
+    return replace(before.revise(draft, at=at, by=by), delete_time=None, update_time=update_time)
 
 
 def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
@@ -143,19 +147,19 @@ def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
     return found
 
 
-def find_fact_holder(holder: Memory | None, given: Memory, *, at: datetime) -> Memory | None:
+def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -> Memory | None:
     """Return the holder of an item's key where the item means it.
 
     Return None where case tells the keys apart, and where one of the two has expired at the time `at`. Such an item is
     another fact, which may say something else: it never replaces the one that is there.
     """
-    if holder is None or holder.draft.key != given.draft.key or holder.is_expired(at) != given.is_expired(at):
+    if holder is None or holder.draft.key != imported.draft.key or holder.is_expired(at) != imported.is_expired(at):
         return None
     return holder
 
 
 def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: datetime) -> None:
-    """Refuse an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
+    """Reject an item whose key another fact holds. Expired facts need no key. Raises FactKeyTaken."""
     if memory.fact_key is None or memory.is_expired(at):
         return
     if keys.get(memory.fact_key, memory.memory_id) != memory.memory_id:
@@ -163,32 +167,32 @@ def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: d
 
 
 def is_same_draft(one: Draft, other: Draft) -> bool:
-    """Say whether two drafts say the same, however their JSON is written."""
+    """Return whether two drafts are equal; the format of their JSON does not matter."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
-        and is_same_json(one.data, other.data)
-        and is_same_json(one.metadata, other.metadata)
+        and exact.equal(one.data, other.data)
+        and exact.equal(one.metadata, other.metadata)
     )
 
 
-def _arriving(one: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
+def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
     message = one.message
     agent_ids: tuple[str, ...] = ()
-    said: object = message
+    draft: object = message
     if one.kind == "memory":
-        said = _memory(message, at=at, by=by, max_content=max_content)
+        draft = _memory(message, at=at, by=by, max_content=max_content)
     elif one.kind == "link":
-        said = LinkDraft.of(message)
+        draft = LinkDraft.of(message)
     elif one.kind == "block":
         agent_ids = tuple(message.agent_ids)
         message = message.block
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
-        said = Block.made(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+        draft = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
     return ImportItem(
-        place=one.place,
+        line_number=one.line_number,
         kind=one.kind,
-        said=said,
+        draft=draft,
         create_time=read_past_time(message, "create_time", at),
         changed=read_past_time(message, "update_time", at),
         agent_ids=agent_ids,
@@ -198,13 +202,13 @@ def _arriving(one: ImportLine, *, at: datetime, by: str, max_content: int) -> Im
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
     draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
-    given = str(message.memory_id)  # type: ignore[attr-defined]  # As said.
-    memory_id = reusable_id(given, draft.create_time, at)
+    imported = str(message.memory_id)  # type: ignore[attr-defined]  # A memory, by its kind.
+    memory_id = reusable_id(imported, draft.create_time, at)
     if memory_id is None:
         memory_id = new_id(draft.create_time)
-        if given and draft.external_id is None:
+        if imported and draft.external_id is None:
             # So that links, and the same import another time, still find it.
-            draft = replace(draft, external_id=given)
+            draft = replace(draft, external_id=imported)
     return Memory(
         memory_id=memory_id,
         draft=draft,
@@ -218,7 +222,7 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
 
 
 def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
-    """Return an id that can be kept: one that was made from the time that its item was created at; else None."""
+    """Return an id that was made from its item's create_time and can be reused; else None."""
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None

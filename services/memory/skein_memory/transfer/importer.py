@@ -1,8 +1,7 @@
-"""Items stored into a tenant's memory within one transaction: new ones made, others changed as the mode says."""
+"""Import of items in one transaction: new items are inserted, existing ones updated as the mode says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -12,26 +11,26 @@ import asyncpg
 
 from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, RpcError, TransactionConflict
 from skein_kit.ids import new_id
-from skein_memory.aliases import store as aliases
+from skein_memory.aliases import store as alias_store
 from skein_memory.aliases.model import Alias
-from skein_memory.blocks import store as blocks
+from skein_memory.blocks import store as block_store
 from skein_memory.blocks.model import Block
-from skein_memory.conflicts import store as conflicts
+from skein_memory.conflicts import store as conflict_store
 from skein_memory.conflicts.model import STATUSES, Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.links import rows as edges
+from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names
-from skein_memory.memories import rows as entries
+from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory, documents_of
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import source_key
-from skein_memory.source_trust import store as trust
+from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
-from skein_memory.transfer import embeddings as arriving_vectors
+from skein_memory.transfer import embeddings as embedding_import
 from skein_memory.transfer.import_items import (
     ImportBatch,
     ImportItem,
@@ -46,7 +45,7 @@ from skein_memory.transfer.import_items import (
 from skein_memory.transfer.model import REASON_PURGED, ImportProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -63,7 +62,7 @@ _FIRST = UUID(int=0)
 
 @contextmanager
 def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
-    """Give up where somebody else stored the same at the same time, which was looked for before: nothing is kept."""
+    """Raise TransactionConflict when a concurrent transaction has stored the same item: the import is rolled back."""
     try:
         yield
     except errors as error:
@@ -71,7 +70,7 @@ def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
 
 
 class Importer:
-    """One transaction's worth of items, and what became of them."""
+    """The import of items in one transaction, and its results."""
 
     def __init__(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: ImportMode, *, at: datetime, by: str
@@ -87,19 +86,19 @@ class Importer:
         self.updated: list[str] = []
         self.unchanged: list[str] = []
         self.removed: list[str] = []
-        self.troubles: list[ImportProblem] = []
+        self.errors: list[ImportProblem] = []
         # Kinds of those created or updated whose time is over already.
         self.expired: list[str] = []
-        self.vectors = arriving_vectors.EmbeddingImport()
+        self.vectors = embedding_import.EmbeddingImport()
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
         self.usage = {"memories": 0, "links": 0, "blocks": 0}
 
-    async def apply(self, arrivals: ImportBatch) -> None:
-        """Store what can be stored. Raises TransactionConflict where somebody else stores the same."""
-        self.troubles += arrivals.troubles
-        items = arrivals.items
+    async def apply(self, batch: ImportBatch) -> None:
+        """Store what can be stored. Raises TransactionConflict when another transaction stores the same."""
+        self.errors += batch.errors
+        items = batch.items
         if "alias" in items:
             # Before any memory is locked, as everybody does who changes aliases.
             await self._tx.execute(QUERIES["lock_aliases"], tenant_id=self._tenant_id)
@@ -112,31 +111,31 @@ class Importer:
             ("block", self._block),
         ):
             for item in items.get(kind, []):
-                if isinstance(item.said, Block) and await self._was_purged(item.said):
-                    self.troubles.append(ImportProblem(place=item.place, kind=kind, reason=REASON_PURGED))
+                if isinstance(item.draft, Block) and await self._was_purged(item.draft):
+                    self.errors.append(ImportProblem(line_number=item.line_number, kind=kind, reason=REASON_PURGED))
                     continue
                 try:
                     getattr(self, await store(item)).append(kind)
                 except TransactionConflict:
                     raise
                 except RpcError as refusal:
-                    self.troubles.append(import_error(item.place, kind, refusal))
+                    self.errors.append(import_error(item.line_number, kind, refusal))
 
     async def _memories(self, items: Sequence[ImportItem]) -> None:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
         given = await names.avoid_message_ids(
-            tx, tenant_id, [memory for item in items if isinstance(memory := item.said, Memory)]
+            tx, tenant_id, [memory for item in items if isinstance(memory := item.draft, Memory)]
         )
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
         holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
         ids = {memory.memory_id for memory in given} | {*external.values(), *holders.values()}
-        there = await entries.lock_memories(tx, tenant_id, list(ids))
+        there = await memory_rows.lock_memories(tx, tenant_id, list(ids))
         # What has expired gives its key to the next fact that wants it.
         keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
         buried = await tombstones.find_purged(tx, tenant_id, given)
-        dimensions = await arriving_vectors.dimensions(tx) if any(item.embedding for item in items) else 0
+        dimensions = await embedding_import.dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
         taken: set[object] = set()
@@ -151,27 +150,27 @@ class Importer:
                     raise DuplicateInBatch
                 taken |= named
                 if before is None and memory.memory_id in buried:
-                    self.troubles.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
+                    self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
                 elif before is None:
                     check_key_free(memory, keys, at=self._at)
                     new.append(memory)
-                    if item.embedding and (vector := self.vectors.taken(item.embedding, dimensions)) is not None:
+                    if item.embedding and (vector := self.vectors.accept(item.embedding, dimensions)) is not None:
                         embeddings[memory.memory_id] = vector
                     self._count("created", memory)
                 else:
-                    self.vectors.passed_over(item.embedding)
-                    await self._unite(item, before, memory, keys, is_buried=memory.memory_id in buried)
+                    self.vectors.skip(item.embedding)
+                    await self._merge(item, before, memory, keys, is_buried=memory.memory_id in buried)
             except TransactionConflict:
                 raise
             except RpcError as refusal:
-                self.troubles.append(import_error(item.place, "memory", refusal))
+                self.errors.append(import_error(item.line_number, "memory", refusal))
         documents = documents_of(new, at=self._at, embeddings=embeddings)
         with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
-            await entries.insert_memories(tx, tenant_id, new, documents, at=self._at)
+            await memory_rows.insert_memories(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new)
 
-    async def _unite(
+    async def _merge(
         self, item: ImportItem, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
     ) -> None:
         after = merge_imported(before, given, self._mode, item.changed, at=self._at, by=self._by)
@@ -179,7 +178,7 @@ class Importer:
             self.unchanged.append("memory")
             return
         if is_buried:
-            self.troubles.append(ImportProblem(place=item.place, kind="memory", reason=REASON_PURGED))
+            self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
             return
         # While it was expired, another memory may have taken its names: refuse before anything is written.
         comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
@@ -189,7 +188,7 @@ class Importer:
             await names.external_id_must_be_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with raise_on_concurrent_import(ExternalIdTaken, FactKeyTaken):
-            self.documents += await entries.update_memory(
+            self.documents += await memory_rows.update_memory(
                 self._tx, self._tenant_id, before, after, at=self._at, event=kind
             )
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
@@ -202,15 +201,15 @@ class Importer:
         if memory.is_expired(self._at):
             self.expired.append("memory")
 
-    async def _ends(self, *wanted: str) -> list[UUID]:
-        """Return the memories that names stand for. Raises MemoryNotFound."""
-        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, wanted)
-        if not found.keys() >= set(wanted):
+    async def _ends(self, *memory_names: str) -> list[UUID]:
+        """Return memories by name. Raises MemoryNotFound."""
+        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
+        if not found.keys() >= set(memory_names):
             raise MemoryNotFound
-        return [found[name]["memory_id"] for name in wanted]
+        return [found[name]["memory_id"] for name in memory_names]
 
-    def _keeps(self, item: ImportItem, update_time: datetime) -> bool:
-        """Say whether what is there stays as it is."""
+    def _is_unchanged(self, item: ImportItem, update_time: datetime) -> bool:
+        """Return whether what is there stays as it is."""
         if self._mode is ImportMode.MERGE:
             return item.changed is None or item.changed <= update_time
         return self._mode is ImportMode.SKIP
@@ -218,12 +217,12 @@ class Importer:
     def _update_time(self, item: ImportItem) -> datetime:
         return self._at if self._mode is ImportMode.RESTORE or item.changed is None else item.changed
 
-    def _is_of(self, item: ImportItem, update_time: datetime) -> bool:
-        """Say whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
+    def _has_same_time(self, item: ImportItem, update_time: datetime) -> bool:
+        """Return whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
     async def _link(self, item: ImportItem) -> str:
-        draft: Any = item.said
+        draft: Any = item.draft
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
         from_id, to_id = await self._ends(draft.from_name, draft.to_name)
         create_time = item.create_time or self._at
@@ -232,47 +231,49 @@ class Importer:
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        held = await edges.find_link_ids(self._tx, self._tenant_id, [made.pair])
-        if made.pair not in held:
+        existing_links = await link_rows.find_link_ids(self._tx, self._tenant_id, [made.pair])
+        if made.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
-                new = await edges.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+                new = await link_rows.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await edges.lock_link(self._tx, self._tenant_id, held[made.pair])
-        if self._keeps(item, before.update_time):
+        before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
+        if self._is_unchanged(item, before.update_time):
             return "unchanged"
-        after = before.revised(draft, at=self._at, by=self._by)
+        after = before.revise(draft, at=self._at, by=self._by)
         if after is before:
-            if self._is_of(item, before.update_time):
+            if self._has_same_time(item, before.update_time):
                 return "unchanged"
             after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
         after = replace(after, update_time=self._update_time(item))
-        await edges.replace(self._tx, self._tenant_id, before, after)
+        await link_rows.replace(self._tx, self._tenant_id, before, after)
         return "updated"
 
     async def _trust(self, item: ImportItem) -> str:
-        message: Any = item.said
+        message: Any = item.draft
         key = source_key(message.source_key)
         row = await self._tx.row(QUERIES["lock_source_trust"], tenant_id=self._tenant_id, source_key=key)
         before = None if row is None else SourceTrust(**dict(row))
         said = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
-            is_same = said == {"trust": before.trust, "notes": before.notes} and self._is_of(item, before.update_time)
-            if is_same or self._keeps(item, before.update_time):
+            is_same = said == {"trust": before.trust, "notes": before.notes} and self._has_same_time(
+                item, before.update_time
+            )
+            if is_same or self._is_unchanged(item, before.update_time):
                 return "unchanged"
-            await self._keep(trust.revision_of(before, self._at))
-        last = before.revision if before else await self._last("source_trust", SourceTrust.id_of(key))
+            await self._store_revision(trust_store.revision_of(before, self._at))
+        last = before.revision if before else await self._last_revision("source_trust", SourceTrust.id_of(key))
         update_time = self._update_time(item)
         columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
         if before is None:
             columns |= {"create_time": item.create_time or update_time, "created_by": self._by}
         query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
         await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
-        await self._tell("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
+        await self._record_event("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
         return "updated" if before else "created"
 
     async def _alias(self, item: ImportItem) -> str:
-        message: Any = item.said
+        message: Any = item.draft
         alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
         rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
         known = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
@@ -289,13 +290,13 @@ class Importer:
         before = known.get(alias_id)
         said = (root, message.confidence, message.note or None)
         if before is not None:
-            if self._keeps(item, before.update_time):
+            if self._is_unchanged(item, before.update_time):
                 return "unchanged"
             is_same = said == (before.canonical_memory_id, before.confidence, before.note)
-            if is_same and self._is_of(item, before.update_time):
+            if is_same and self._has_same_time(item, before.update_time):
                 return "unchanged"
-            await self._keep(aliases.revision_of(before, self._at))
-        last = before.revision if before else await self._last("alias", str(alias_id))
+            await self._store_revision(alias_store.revision_of(before, self._at))
+        last = before.revision if before else await self._last_revision("alias", str(alias_id))
         after = Alias(
             alias_memory_id=alias_id,
             canonical_memory_id=root,
@@ -308,29 +309,29 @@ class Importer:
             updated_by=self._by,
         )
         await self._tx.execute(QUERIES["put_alias"], tenant_id=self._tenant_id, **asdict(after))
-        await self._tell("memory_entity_resolved", "alias", str(alias_id))
+        await self._record_event("memory_entity_resolved", "alias", str(alias_id))
         return "updated" if before else "created"
 
     async def _conflict(self, item: ImportItem) -> str:
-        message: Any = item.said
+        message: Any = item.draft
         a_id, b_id = sorted(await self._ends(message.a_memory_id, message.b_memory_id))
         canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
         if a_id == b_id or canonical not in {None, a_id, b_id}:
             raise MemoryNotFound
-        # Whoever speaks of the same pair waits here.
+        # Concurrent resolutions of the same pair wait here.
         await self._tx.rows(QUERIES["lock_memories"], tenant_id=self._tenant_id, memory_ids=[a_id, b_id])
         rows = await self._tx.rows(QUERIES["get_resolutions"], tenant_id=self._tenant_id, a_ids=[a_id], b_ids=[b_id])
         before = Resolution(**dict(rows[0])) if rows else None
         status = STATUSES.get(message.status, "needs_review")
         said = (status, canonical, message.note or None)
         if before is not None:
-            if self._keeps(item, before.update_time):
+            if self._is_unchanged(item, before.update_time):
                 return "unchanged"
             is_same = said == (before.status, before.canonical_memory_id, before.note)
-            if is_same and self._is_of(item, before.update_time):
+            if is_same and self._has_same_time(item, before.update_time):
                 return "unchanged"
-            await self._keep(conflicts.revision_of(before, self._at))
-        last = before.revision if before else await self._last("conflict", f"{a_id}|{b_id}")
+            await self._store_revision(conflict_store.revision_of(before, self._at))
+        last = before.revision if before else await self._last_revision("conflict", f"{a_id}|{b_id}")
         after = Resolution(
             resolution_id=before.resolution_id if before else new_id(item.create_time or self._update_time(item)),
             a_memory_id=a_id,
@@ -347,43 +348,43 @@ class Importer:
             updated_by=self._by,
         )
         await self._tx.execute(QUERIES["put_resolution"], tenant_id=self._tenant_id, **asdict(after))
-        await self._tell("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
+        await self._record_event("memory_conflict_resolved", "conflict", f"{a_id}|{b_id}")
         return "updated" if before else "created"
 
     async def _was_purged(self, block: Block) -> bool:
         return await tombstones.has_block(self._tx, self._tenant_id, block.block_id)
 
     async def _block(self, item: ImportItem) -> str:
-        given: Any = item.said
-        before = await blocks.locked_if_any(self._tx, self._tenant_id, given.block_id)
+        given: Any = item.draft
+        before = await block_store.locked_if_any(self._tx, self._tenant_id, given.block_id)
         outcome = "created"
         if before is None:
             create_time = item.create_time or item.changed or self._at
             given = replace(given, create_time=create_time, update_time=item.changed or create_time)
             with raise_on_concurrent_import(BlockExists):
-                await blocks.insert(self._tx, self._tenant_id, given)
+                await block_store.insert(self._tx, self._tenant_id, given)
                 self.usage["blocks"] += 1
-        elif self._keeps(item, before.update_time):
+        elif self._is_unchanged(item, before.update_time):
             return "unchanged"
         else:
-            after = before.revised(given.draft, at=self._at, by=self._by)
+            after = before.revise(given.draft, at=self._at, by=self._by)
             after = replace(after, delete_time=None, update_time=self._update_time(item))
             outcome = "updated"
-            if before.is_active and blocks.same(before, after) and self._is_of(item, before.update_time):
+            if before.is_active and block_store.same(before, after) and self._has_same_time(item, before.update_time):
                 outcome = "unchanged"
             else:
                 await self._put_block(before, after, event="block_updated")
         for agent_id in item.agent_ids:
             try:
-                new = await blocks.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
+                new = await block_store.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
             except RpcError as refusal:
-                self.troubles.append(import_error(item.place, "block", refusal))
+                self.errors.append(import_error(item.line_number, "block", refusal))
                 continue
             outcome = "updated" if new and outcome == "unchanged" else outcome
         return outcome
 
     async def _put_block(self, before: Block, after: Block, *, event: str) -> None:
-        await blocks.replace(self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event=event)
+        await block_store.replace(self._tx, self._tenant_id, before, after, at=self._at, by=self._by, event=event)
         self.usage["blocks"] += int(after.is_active) - int(before.is_active)
 
     async def remove(self, kind: str, item_ids: Sequence[str]) -> None:
@@ -391,14 +392,16 @@ class Importer:
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
-            found = await entries.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            found = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in found.values():
                 if memory.is_active:
-                    gone = memory.deleted(at=at, by=by)
-                    await entries.update_memory(tx, tenant_id, memory, gone, at=at, event="memory_deleted")
+                    deleted_memory = memory.delete(at=at, by=by)
+                    await memory_rows.update_memory(
+                        tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted"
+                    )
                     self.usage["memories"] -= 1
         elif kind == "link":
-            gone_links = await edges.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            gone_links = await link_rows.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
             self.usage["links"] -= len(gone_links)
         else:
             for item_id in item_ids:
@@ -407,42 +410,42 @@ class Importer:
     async def _remove_one(self, kind: str, item_id: str) -> None:
         tx, tenant_id = self._tx, self._tenant_id
         if kind == "block":
-            block = await blocks.locked_if_any(tx, tenant_id, item_id)
+            block = await block_store.locked_if_any(tx, tenant_id, item_id)
             if block is not None and block.is_active:
-                await self._put_block(block, block.deleted(at=self._at, by=self._by), event="block_deleted")
+                await self._put_block(block, block.delete(at=self._at, by=self._by), event="block_deleted")
         elif kind == "source_trust":
             row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=item_id)
             if row is not None:
                 before = SourceTrust(**dict(row))
-                await self._keep(trust.revision_of(before, self._at))
+                await self._store_revision(trust_store.revision_of(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
-                await self._tell("memory_source_trust_set", kind, before.source_trust_id)
+                await self._record_event("memory_source_trust_set", kind, before.source_trust_id)
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):
-                await self._keep(aliases.revision_of(Alias(**dict(row)), self._at))
+                await self._store_revision(alias_store.revision_of(Alias(**dict(row)), self._at))
                 await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=UUID(item_id))
-                await self._tell("memory_entity_separated", kind, item_id)
+                await self._record_event("memory_entity_separated", kind, item_id)
         elif kind == "conflict":
             a_id, _, b_id = item_id.partition("|")
             pair = {"a_ids": [UUID(a_id)], "b_ids": [UUID(b_id)]}
             for row in await tx.rows(QUERIES["get_resolutions"], tenant_id=tenant_id, **pair):
-                await self._keep(conflicts.revision_of(Resolution(**dict(row)), self._at))
+                await self._store_revision(conflict_store.revision_of(Resolution(**dict(row)), self._at))
                 await tx.execute(
                     QUERIES["delete_resolution"],
                     tenant_id=tenant_id,
                     a_memory_id=row["a_memory_id"],
                     b_memory_id=row["b_memory_id"],
                 )
-                await self._tell("memory_conflict_resolved", kind, item_id)
+                await self._record_event("memory_conflict_resolved", kind, item_id)
 
-    async def _last(self, kind: str, item_id: str) -> int:
+    async def _last_revision(self, kind: str, item_id: str) -> int:
         return await writer.last_revision(self._tx, self._tenant_id, kind, item_id)
 
-    async def _keep(self, was: Revision) -> None:
+    async def _store_revision(self, was: Revision) -> None:
         await writer.insert_revisions(self._tx, self._tenant_id, [was])
 
-    async def _tell(self, kind: str, entity_type: str, entity_id: str) -> None:
+    async def _record_event(self, kind: str, entity_type: str, entity_id: str) -> None:
         event = Event(
             type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
         )

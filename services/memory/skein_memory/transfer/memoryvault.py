@@ -6,13 +6,15 @@ tables. Its ids become external ids, as they are not made from times; its times 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skein_kit.json_values import exact
 from skein_memory.errors import ImportFormatUnknown
 from skein_memory.transfer.model import LINE_INVALID, ImportLine, ImportProblem, parse_item
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 FORMAT = "memoryvault_export_v1"
 _NAMES = ("format", "schema", "schema_version", "export_version", "version")
@@ -34,16 +36,16 @@ def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
     if named != FORMAT or not known or not all(isinstance(rows, list) for _, rows in known):
         raise ImportFormatUnknown(format=str(named))
     readers = {kind: reader for kind, _, reader in _LISTS}
-    place = 0
+    line_number = 0
     for kind, rows in known:
         for row in rows:
-            place += 1
+            line_number += 1
             try:
                 said = readers[kind](row)
             except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError):
-                yield ImportProblem(place=place, kind=kind, reason=LINE_INVALID)
+                yield ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
                 continue
-            yield parse_item(place, {kind: {name: value for name, value in said.items() if value is not None}})
+            yield parse_item(line_number, {kind: {name: value for name, value in said.items() if value is not None}})
 
 
 def _memory(row: Mapping[str, Any]) -> dict[str, Any]:

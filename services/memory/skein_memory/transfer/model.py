@@ -1,12 +1,13 @@
-"""A tenant's memory as it travels: items of a few kinds, each the message of the contract. No I/O, no clock."""
+"""Items of exports and imports, each a message of the contract. No I/O, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from skein.memory.v1 import curation_pb2, memory_pb2, snapshots_pb2
 from skein_kit.errors import FieldInvalid
@@ -15,10 +16,11 @@ from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import ImportFormatUnknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
+
 
 FORMAT = "skein_export_v1"
 # In the order in which they are stored: what names a memory comes after it.
@@ -35,7 +37,7 @@ MAX_ITEMS = 1000
 LINE_INVALID = "LINE_INVALID"
 REASON_PURGED = "PURGED"
 REASON_NOT_IMPORTABLE = "SECRET_NOT_IMPORTED"
-# What the service sets: neither compared nor said by whoever imports.
+# Fields that the service sets: an import neither compares nor sets them.
 _RECORD = frozenset(
     {
         "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "content_hash", "scores",
@@ -59,9 +61,9 @@ class TransferItem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportLine:
-    """An item on its way in, by its place in what was given."""
+    """An item of an import, with the number of its line."""
 
-    place: int
+    line_number: int
     kind: str
     message: Any
 
@@ -70,7 +72,7 @@ class ImportLine:
 class ImportProblem:
     """Why an item was not stored."""
 
-    place: int
+    line_number: int
     kind: str
     reason: str
     field: str = ""
@@ -88,39 +90,39 @@ def format_line(item: TransferItem) -> str:
 
 def parse_lines(text: str) -> Iterator[ImportLine | ImportProblem]:
     """Read lines; a header says nothing more. Raises ImportFormatUnknown for the header of another format."""
-    for place, line in enumerate(text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            said = exact.loads(line)
+            values = exact.loads(line)
         except (ValueError, RecursionError):
-            said = None
-        if isinstance(said, dict) and "format" in said:
-            if said["format"] != FORMAT:
-                raise ImportFormatUnknown(format=said["format"])
+            values = None
+        if isinstance(values, dict) and "format" in values:
+            if values["format"] != FORMAT:
+                raise ImportFormatUnknown(format=values["format"])
             continue
-        yield parse_item(place, said)
+        yield parse_item(line_number, values)
 
 
-def parse_item(place: int, said: object) -> ImportLine | ImportProblem:
+def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
     """Read an object of one name, its kind, and one value."""
-    if not isinstance(said, dict) or len(said) != 1:
-        return ImportProblem(place=place, kind="", reason=LINE_INVALID)
-    ((kind, value),) = said.items()
+    if not isinstance(values, dict) or len(values) != 1:
+        return ImportProblem(line_number=line_number, kind="", reason=LINE_INVALID)
+    ((kind, value),) = values.items()
     if kind not in MESSAGES:
-        return ImportProblem(place=place, kind="", reason=LINE_INVALID)
+        return ImportProblem(line_number=line_number, kind="", reason=LINE_INVALID)
     try:
         message = MESSAGES[kind]()
         fields.from_values(value, message)
     except FieldInvalid as refusal:
-        return ImportProblem(place=place, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
+        return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
-        return ImportProblem(place=place, kind=kind, reason=LINE_INVALID)
-    return ImportLine(place=place, kind=kind, message=message)
+        return ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
+    return ImportLine(line_number=line_number, kind=kind, message=message)
 
 
 def changed_fields(before: Message, after: Message) -> list[str]:
-    """Return the fields in which two items of a kind differ, as far as somebody said them."""
+    """Return the fields in which two items of a kind differ, without those that the service sets."""
     if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
         agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
         return [*changed_fields(before.block, after.block), *agents]
@@ -139,15 +141,26 @@ def changed_fields(before: Message, after: Message) -> list[str]:
     ]
 
 
-def is_same_json(one: str | None, other: str | None) -> bool:
-    """Say whether two JSON texts say the same: the database writes them in a form of its own."""
-    return exact.equal(one, other)
-
-
 def count_kinds(kinds: Sequence[str]) -> dict[str, int]:
     """Count kinds."""
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def _line(said: object) -> str:
-    return exact.escape_active(exact.dumps(said)) + "\n"
+def _line(values: object) -> str:
+    return exact.escape_active(exact.dumps(values)) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransferCursor:
+    """The cursor of a scan over all kinds: `phase` tells two scans of one call apart."""
+
+    phase: str
+    kind: str
+    after: str
+
+    def advance(self, last: str | None) -> TransferCursor | None:
+        """Return the place after a batch; None after the last of the last kind."""
+        if last is not None:
+            return replace(self, after=last)
+        index = KINDS.index(self.kind) + 1
+        return TransferCursor(phase=self.phase, kind=KINDS[index], after="") if index < len(KINDS) else None

@@ -1,4 +1,4 @@
-"""A tenant's memory leaving as items, and items of another one coming in."""
+"""Exports of a tenant's memory as items, and imports of items."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_store
 from skein_memory.memories.level import LEVELS
-from skein_memory.snapshots.store import TransferCursor
-from skein_memory.store_base import Store
 from skein_memory.transfer import exporter
 from skein_memory.transfer.import_items import ImportMode, parse_import
 from skein_memory.transfer.importer import Importer
-from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,42 +22,59 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
 
 Response = TypeVar("Response", bound=Message)
 
 
-class TransferStore(Store):
+class TransferStore:
     """Reads and writes a tenant's memory as items."""
 
-    def __init__(self, tables: Tables, months: MonthlyPartitions, max_content: int) -> None:
-        """Use what all stores share, the months' partitions, and the longest content that is taken."""
-        super().__init__(tables)
+    def __init__(
+        self,
+        database: Database,
+        *,
+        idempotency: IdempotencyStore,
+        quotas: QuotaCounter,
+        policies: Policies,
+        months: MonthlyPartitions,
+        max_content: int,
+    ) -> None:
+        """Use what the service shares; contents have at most `max_content` characters."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._policies = policies
         self._months = months
         self._max_content = max_content
 
-    async def portion(
-        self, tenant_id: UUID, place: TransferCursor, *, count: int, at: datetime, now: datetime
+    async def read_batch(
+        self, tenant_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[TransferItem], TransferCursor | None]:
-        """Read a portion of a tenant's memory as it was at a time, less what has expired since; and where to go on."""
+        """Read a batch of a tenant's memory as it was at a time, less what has expired since; and the next cursor."""
         async with self._database.tenant(tenant_id) as tx:
             items, last = await exporter.read_batch(
-                tx, tenant_id, place.kind, after=place.after, count=count, at=at, now=now
+                tx, tenant_id, cursor.kind, after=cursor.after, count=count, at=at, now=now
             )
-        return items, place.beyond(last)
+        return items, cursor.advance(last)
 
-    async def tell(self, tenant_id: UUID, kind: str, *, at: datetime, by: str) -> None:
-        """Tell the log that data left or came."""
-        event = Event(type=kind, entity_type="tenant", entity_id=str(tenant_id), summary=kind.replace("_", " "))
+    async def start_export(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
+        """Wait for the transactions that are open now, so that the export has their writes; record the event."""
+        horizon = await exporter.next_transaction(self._database, tenant_id)
+        await exporter.wait_for_transactions(self._database, tenant_id, horizon)
+        event = Event(type="data_exported", entity_type="tenant", entity_id=str(tenant_id), summary="data exported")
         async with self._database.tenant(tenant_id) as tx:
             await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
     async def import_items(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
-        given: Sequence[ImportLine | ImportProblem],
+        idempotency_key: IdempotencyKey,
+        lines: Sequence[ImportLine | ImportProblem],
         mode: ImportMode,
         respond: Callable[[Importer], Response],
         *,
@@ -68,20 +82,20 @@ class TransferStore(Store):
         at: datetime,
         by: str,
     ) -> tuple[Response | bytes, Importer | None]:
-        """Store items, or find out what would be done; or return the request's first answer. Raises QuotaExceeded."""
-        arrivals = parse_import(given, at=at, by=by, max_content=self._max_content)
-        await self._months.ensure(id_time(memory.memory_id) for memory in arrivals.memories)
-        answer: tuple[Response, Importer] | None = None
+        """Store items, or find out what would be done; or return the stored response. Raises QuotaExceeded."""
+        import_batch = parse_import(lines, at=at, by=by, max_content=self._max_content)
+        await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
+        result: tuple[Response, Importer] | None = None
         with suppress(_Rollback):
             async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._requests.claim(tx, tenant_id, once)
+                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
                 if first is not None:
                     return first, None
                 policy = await self._policies.of(tx, tenant_id)
-                applying = Importer(tx, tenant_id, policy, mode, at=at, by=by)
-                await applying.apply(arrivals)
-                response = respond(applying)
-                answer = response, applying
+                importer = Importer(tx, tenant_id, policy, mode, at=at, by=by)
+                await importer.apply(import_batch)
+                response = respond(importer)
+                result = response, importer
                 if dry_run:
                     raise _Rollback
                 event = Event(
@@ -89,16 +103,16 @@ class TransferStore(Store):
                     entity_type="tenant",
                     entity_id=str(tenant_id),
                     summary="data imported",
-                    payload={"created": len(applying.created), "updated": len(applying.updated)},
+                    payload={"created": len(importer.created), "updated": len(importer.updated)},
                 )
-                if applying.created or applying.updated:
+                if importer.created or importer.updated:
                     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
-                    # What is too much for a level passes down at once, so many memories; the upkeep goes on.
+                    # What is too much for a level passes down at once, so many memories; the maintenance goes on.
                     await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-                await self._requests.answer(tx, tenant_id, once, response)
-                await self._quotas.charge(tx, tenant_id, applying.usage)
-        assert answer is not None  # noqa: S101 - made before it was undone.
-        return answer
+                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+                await self._quotas.charge(tx, tenant_id, importer.usage)
+        assert result is not None  # noqa: S101 - made before it was undone.
+        return result
 
 
 class _Rollback(Exception):

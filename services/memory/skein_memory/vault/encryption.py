@@ -1,6 +1,6 @@
-"""How secrets are sealed: AES-256-GCM under a key of the tenant's own, itself sealed with the master key. No SQL.
+"""Encryption of secrets: AES-256-GCM under a key of the tenant, which the master key encrypts. No SQL.
 
-A sealed value names what it belongs to (tenant and memory, or tenant and key), so that no two rows change places.
+The associated data of a ciphertext names its owner (tenant and memory, or tenant and key): rows cannot be swapped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ciphertext:
-    """A value that only the right key opens."""
+    """A value that only the right key decrypts."""
 
     nonce: bytes
     ciphertext: bytes
@@ -40,7 +40,7 @@ class Ciphertext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MasterKey:
-    """A key that seals tenants' keys, and the name under which the database knows it."""
+    """A key that encrypts tenants' keys, and its fingerprint in the database."""
 
     secret: bytes = field(repr=False)
     fingerprint: str
@@ -56,7 +56,7 @@ class MasterKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrappedKey:
-    """A tenant's key as it lies in the database."""
+    """A tenant's key as the database stores it."""
 
     key_id: UUID
     master_key: str
@@ -75,11 +75,11 @@ class TenantKey:
         """Make a key of random bytes."""
         return cls(key_id=new_id(at), secret=secrets.token_bytes(_KEY_BYTES))
 
-    def seal(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
-        """Seal a memory's secret."""
+    def encrypt(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
+        """Encrypt a memory's secret."""
         return _seal(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
 
-    def open(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
+    def decrypt(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
         """Return a memory's secret. Raises SecretUndecryptable if the key or the memory is another one."""
         return _open(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
 
@@ -90,7 +90,7 @@ class MasterKeys:
     def __init__(self, current: MasterKey | None, previous: MasterKey | None = None) -> None:
         """Seal with `current`; open with either."""
         self._current = current
-        self._known = {key.fingerprint: key for key in (current, previous) if key is not None}
+        self._by_fingerprint = {key.fingerprint: key for key in (current, previous) if key is not None}
 
     @classmethod
     def of(cls, current: str, previous: str = "") -> Self:
@@ -102,12 +102,12 @@ class MasterKeys:
 
     @property
     def current(self) -> str:
-        """Return the fingerprint of the key that seals; empty without one."""
+        """Return the fingerprint of the key that encrypts; empty without one."""
         return "" if self._current is None else self._current.fingerprint
 
-    def must_open(self, used: set[str]) -> None:
+    def check_has(self, used: set[str]) -> None:
         """Raise SettingInvalid unless every master key that is in use is here."""
-        missing = ", ".join(sorted(used - self._known.keys()))
+        missing = ", ".join(sorted(used - self._by_fingerprint.keys()))
         if not missing:
             return
         if self._current is None:
@@ -119,21 +119,21 @@ class MasterKeys:
             )
         raise SettingInvalid(message)
 
-    def must_seal(self) -> None:
-        """Refuse to go on without a key to seal with. Raises MasterKeyMissing."""
+    def check_current(self) -> None:
+        """Reject to go on without a key to seal with. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
 
     def wrap(self, key: TenantKey, *, tenant_id: UUID) -> WrappedKey:
-        """Seal a tenant's key. Raises MasterKeyMissing."""
+        """Encrypt a tenant's key. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
         sealed = _seal(self._current.secret, key.secret, _key_name(tenant_id, key.key_id))
         return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, sealed=sealed)
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
-        """Open a tenant's key. Raises SecretUndecryptable when its master key is not here."""
-        master = self._known.get(wrapped.master_key)
+        """Decrypt a tenant's key. Raises SecretUndecryptable when its master key is not here."""
+        master = self._by_fingerprint.get(wrapped.master_key)
         if master is None:
             raise SecretUndecryptable(master_key=wrapped.master_key)
         secret = _open(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))

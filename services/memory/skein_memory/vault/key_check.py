@@ -1,4 +1,4 @@
-"""Whether the master keys that secrets are sealed under are here: without them the service does not begin to work."""
+"""The check at start that the master keys of all tenant keys are configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MasterKeyCheck:
     """Asks the database once which master keys are in use."""
 
     def __init__(self, database: Database, master_keys: MasterKeys) -> None:
-        """Hold what the database says against these keys."""
+        """Compare the keys that the database needs with these."""
         self._database = database
         self._master_keys = master_keys
         self._is_settled = False
@@ -36,7 +36,7 @@ class MasterKeyCheck:
             return
 
     async def ready(self) -> bool:
-        """Say whether no key is missing, and log what is."""
+        """Return whether no key is missing, and log what is."""
         try:
             await self._settle()
         except SettingInvalid as invalid:
@@ -48,5 +48,5 @@ class MasterKeyCheck:
 
     async def _settle(self) -> None:
         if not self._is_settled:
-            self._master_keys.must_open(await master_keys_in_use(self._database))
+            self._master_keys.check_has(await master_keys_in_use(self._database))
             self._is_settled = True

@@ -75,7 +75,7 @@ ORDER BY memory_id
 LIMIT :count
 FOR UPDATE;
 
--- reseal_secret --
+-- reencrypt_secret --
 -- Store a secret as a newer key seals it.
 UPDATE memory.secrets
 SET key_id = :key_id, nonce = :nonce, ciphertext = :ciphertext

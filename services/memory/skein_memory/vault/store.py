@@ -1,35 +1,32 @@
-"""Secrets within a transaction: sealed with the tenant's key on their way in, opened for whoever may see them."""
+"""The vault in the database: secrets are encrypted under the tenant's key, and tenant keys under the master key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
 from skein_memory.errors import SecretNotFound
-from skein_memory.events import model as events
 from skein_memory.events import writer
-from skein_memory.memories import rows as entries
+from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_memory.vault.encryption import MasterKeys
 
 Response = TypeVar("Response", bound=Message)
 
-# Secrets that one transaction seals anew.
-PORTION = 500
+# Secrets that one transaction encrypts anew.
+BATCH_SIZE = 500
 
 
 class Vault:
@@ -40,16 +37,17 @@ class Vault:
         self.master_keys = master_keys
 
     async def put(self, tx: Transaction, tenant_id: UUID, secrets: Mapping[UUID, str], *, at: datetime) -> None:
-        """Seal the secrets of memories that are stored already. Raises MasterKeyMissing."""
+        """Encrypt the secrets of memories that are stored already. Raises MasterKeyMissing."""
         if not secrets:
             return
-        self.master_keys.must_seal()
+        self.master_keys.check_current()
         rows = await tx.rows(QUERIES["share_tenant_keys"], tenant_id=tenant_id)
         key = self.master_keys.unwrap(_wrapped(rows[0]), tenant_id=tenant_id) if rows else None
         if key is None:
             key = await self.new_key(tx, tenant_id, at=at)
         sealed = {
-            memory_id: key.seal(value, tenant_id=tenant_id, memory_id=memory_id) for memory_id, value in secrets.items()
+            memory_id: key.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
+            for memory_id, value in secrets.items()
         }
         await tx.insert(
             QUERIES["put_secret"],
@@ -67,7 +65,7 @@ class Vault:
         )
 
     async def get(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> str:
-        """Open a memory's secret. Raises SecretNotFound and SecretSealed."""
+        """Decrypt a memory's secret. Raises SecretNotFound and SecretUndecryptable."""
         row = await tx.row(QUERIES["get_secret"], tenant_id=tenant_id, memory_id=memory_id)
         if row is None:
             raise SecretNotFound
@@ -78,14 +76,14 @@ class Vault:
         )
         key = self.master_keys.unwrap(wrapped, tenant_id=tenant_id)
         sealed = Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"])
-        return key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
+        return key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
 
-    async def drop(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
-        """Forget the secret of a memory that is none of the vault any more."""
+    async def delete(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
+        """Delete the secret of a memory that is none of the vault any more."""
         await tx.execute(QUERIES["delete_secret"], tenant_id=tenant_id, memory_id=memory_id)
 
     async def new_key(self, tx: Transaction, tenant_id: UUID, *, at: datetime) -> TenantKey:
-        """Make the key that seals from here on. Raises MasterKeyMissing."""
+        """Create the key that encrypts from here on. Raises MasterKeyMissing."""
         key = TenantKey.new(at)
         wrapped = self.master_keys.wrap(key, tenant_id=tenant_id)
         await tx.execute(QUERIES["insert_tenant_key"], tenant_id=tenant_id, create_time=at, **_columns(wrapped))
@@ -103,8 +101,8 @@ class Vault:
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
         return len(others)
 
-    async def reseal(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
-        """Seal a portion of what older keys sealed with the newest, and remove older keys that seal nothing any more.
+    async def reencrypt(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
+        """Encrypt a batch of secrets of older keys with the newest key, and delete older keys without secrets.
 
         `rows` are the tenant's locked keys, the newest first. Return how many secrets, and whether there may be more.
         """
@@ -114,85 +112,77 @@ class Vault:
         resealed = 0
         for row, key in zip(rows[1:], older, strict=True):
             found = await tx.rows(
-                QUERIES["list_older_secrets"], tenant_id=tenant_id, key_id=key.key_id, count=PORTION - resealed
+                QUERIES["list_older_secrets"], tenant_id=tenant_id, key_id=key.key_id, count=BATCH_SIZE - resealed
             )
             for secret in found:
                 memory_id = secret["memory_id"]
                 sealed = Ciphertext(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
-                value = key.open(sealed, tenant_id=tenant_id, memory_id=memory_id)
-                anew = newest.seal(value, tenant_id=tenant_id, memory_id=memory_id)
+                value = key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
+                reencrypted = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
                 await tx.execute(
-                    QUERIES["reseal_secret"],
+                    QUERIES["reencrypt_secret"],
                     tenant_id=tenant_id,
                     memory_id=memory_id,
                     key_id=newest.key_id,
-                    nonce=anew.nonce,
-                    ciphertext=anew.ciphertext,
+                    nonce=reencrypted.nonce,
+                    ciphertext=reencrypted.ciphertext,
                 )
             resealed += len(found)
-            if resealed == PORTION:
+            if resealed == BATCH_SIZE:
                 return resealed, True
             await tx.execute(QUERIES["delete_tenant_key"], tenant_id=tenant_id, key_id=key.key_id)
             await tx.execute(QUERIES["count_master_key"], fingerprint=row["master_key"], amount=-1)
         return resealed, False
 
 
-class SecretStore(Store):
-    """What is asked about secrets and keys by themselves."""
+class TenantKeyStore:
+    """Keys of tenants: their rotation, and their encryption with the current master key."""
 
-    async def reveal(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
-        """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
-
-        Raises MemoryNotFound, SecretNotFound and SecretSealed.
-        """
-        async with self._database.tenant(tenant_id) as tx:
-            memory = await entries.lock_memory(tx, tenant_id, name)
-            memory.must_be_visible(at)
-            value = await self._vault.get(tx, tenant_id, memory.memory_id)
-            revealed = events.Event(
-                type="secret_revealed",
-                entity_type="memory",
-                entity_id=str(memory.memory_id),
-                summary="secret revealed",
-                payload={"revision": memory.revision},
-            )
-            await writer.insert_events(tx, tenant_id, [revealed], at=at, by=by)
-        return str(memory.memory_id), value
+    def __init__(self, database: Database, *, idempotency: IdempotencyStore, vault: Vault) -> None:
+        """Use the database, stored responses and vault of the service."""
+        self._database = database
+        self._idempotency = idempotency
+        self._vault = vault
 
     async def rotate(
-        self, tenant_id: UUID, once: IdempotencyKey, respond: Callable[[str, int, bool], Response], *, at: datetime
+        self,
+        tenant_id: UUID,
+        idempotency_key: IdempotencyKey,
+        respond: Callable[[str, int, bool], Response],
+        *,
+        at: datetime,
     ) -> Response | bytes:
-        """Make a new key unless secrets of before still wait for the newest one; seal a portion of them with it.
+        """Create a new key unless secrets of before still wait for the newest one; encrypt a batch of them with it.
 
-        Return the first answer when the request came before. Raises MasterKeyMissing and SecretSealed.
+        Return the stored response of a repeated request. Raises MasterKeyMissing and SecretUndecryptable.
         """
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
-            self._vault.master_keys.must_seal()
+            self._vault.master_keys.check_current()
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             if len(rows) < 2:  # noqa: PLR2004 - one key: nothing waits for another.
                 await self._vault.new_key(tx, tenant_id, at=at)
                 rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             await self._vault.rewrap(tx, tenant_id, rows)
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            resealed, more = await self._vault.reseal(tx, tenant_id, rows)
+            resealed, more = await self._vault.reencrypt(tx, tenant_id, rows)
             key_id = str(rows[0]["key_id"])
-            rotated = events.Event(
+            rotated = Event(
                 type="tenant_key_rotated",
                 entity_type="tenant_key",
                 entity_id=key_id,
                 summary=f"key rotated: {resealed} secrets{', more to come' if more else ''}",
                 payload={"count": resealed, "more": more},
             )
-            await writer.insert_events(tx, tenant_id, [rotated], at=at, by=once.principal)
+            await writer.insert_events(tx, tenant_id, [rotated], at=at, by=idempotency_key.principal)
             response = respond(key_id, resealed, more)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
-    async def keep_wrapped(self, tenant_id: UUID) -> int:
-        """Bring a tenant's keys under the current master key, and go on with a rotation; return how much was done."""
+    async def rewrap_keys(self, tenant_id: UUID) -> int:
+        """Encrypt a tenant's keys with the current master key, and continue a rotation; return the rows changed."""
         if not self._vault.master_keys.current:
             return 0
         async with self._database.tenant(tenant_id) as tx:
@@ -200,7 +190,7 @@ class SecretStore(Store):
             rewrapped = await self._vault.rewrap(tx, tenant_id, rows)
             if rewrapped:
                 rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            resealed, _ = await self._vault.reseal(tx, tenant_id, rows)
+            resealed, _ = await self._vault.reencrypt(tx, tenant_id, rows)
         return rewrapped + resealed
 
 

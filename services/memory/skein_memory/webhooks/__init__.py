@@ -1,1 +1,1 @@
-"""Webhooks: watches on the event log, and signed deliveries to their URLs."""
+"""Webhooks: webhooks on the event log, and signed deliveries to their URLs."""

@@ -1,4 +1,4 @@
-"""How many deliveries wait for their receivers at the same time: shares of tenants and of destinations. Pure."""
+"""Limits on concurrent deliveries: shares of tenants and of destinations. Pure."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class WebhookConcurrency:
         self._failing = Counter[UUID]()
 
     def reserve(self, tenant_id: UUID, most: int) -> int:
-        """Take up to `most` slots for attempts of a tenant; return how many."""
+        """Reserve up to `most` slots for attempts of a tenant; return how many."""
         count = max(0, min(most, self._tenants.free_for(str(tenant_id))))
         for _ in range(count):
             self._tenants.take(str(tenant_id))
         return count
 
     def release(self, tenant_id: UUID, count: int) -> None:
-        """Give back slots for which there was no attempt."""
+        """Release slots for which there was no attempt."""
         for _ in range(count):
             self._tenants.release(str(tenant_id))
 
     def begin(self, tenant_id: UUID, watch: Webhook) -> None:
-        """Count an attempt, for which a slot is reserved, at the watch's destination."""
+        """Count an attempt, for which a slot is reserved, at the webhook's destination."""
         self._at_destination[watch.destination] += 1
         self._own[tenant_id, watch.destination] += 1
         self._failing[tenant_id] += watch.is_failing
 
     def end(self, tenant_id: UUID, watch: Webhook) -> None:
-        """Give back what an attempt has taken, its slot too."""
+        """Release the slot and the share of an ended attempt."""
         self.release(tenant_id, 1)
         self._at_destination[watch.destination] -= 1
         self._own[tenant_id, watch.destination] -= 1

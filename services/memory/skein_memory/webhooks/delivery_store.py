@@ -1,9 +1,8 @@
-"""Deliveries in the database: what is queued, taken, tried and told of."""
+"""Deliveries in the database: enqueue, claim, retry and finish."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -18,7 +17,6 @@ from skein_memory.errors import DeliveryNotFound
 from skein_memory.memories import rows
 from skein_memory.memories.filter_fields import fields_of
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
 from skein_memory.webhooks.events import end_watches_with_grants, record_watch_event
 from skein_memory.webhooks.model import (
@@ -34,55 +32,59 @@ from skein_memory.webhooks.model import (
 from skein_memory.webhooks.store import AFTER_ALL, WebhookStore, draft_of, read_watch, watch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.policies.store import Policies
     from skein_memory.webhooks.model import WebhookDraft
 
 Response = TypeVar("Response", bound=Message)
 
-# Events that one look at the log takes for a watch, and watches that one transaction looks at. A tenant with many
-# watches gets fewer events at once, so that one look queues about as many deliveries as any other.
-_EVENTS_AT_ONCE = 200
-_LEAST_EVENTS_AT_ONCE = 20
-_DELIVERIES_AT_ONCE = 1000
-_WATCHES_AT_ONCE = 1000
+# Events that one scan the log takes for a webhook, and webhooks that one transaction scans. A tenant with many
+# webhooks gets fewer events at once, so that one look queues about as many deliveries as any other.
+_EVENTS_BATCH_SIZE = 200
+_LEAST_EVENTS_BATCH_SIZE = 20
+_DELIVERIES_BATCH_SIZE = 1000
+_WATCHES_BATCH_SIZE = 1000
 # A worker that claimed a delivery and went silent holds it up for so long.
 _LEASE = timedelta(seconds=60)
 _RETENTION = timedelta(days=7)
-_REMOVED_AT_ONCE = 500
+_REMOVED_BATCH_SIZE = 500
 # Due deliveries are counted up to this.
-MOST_COUNTED = 1000
+MAX_LINKS_COUNTED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueStatus:
-    """What a look at the log found: whether any watch is active, whether events are left, and what is due."""
+    """The state of the queue: whether any webhook is active, whether events are left, and what is due."""
 
     is_watched: bool = False
     more: bool = False
-    # Deliveries that are due, MOST_COUNTED at most, and since when the oldest of them is.
+    # Deliveries that are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is.
     due: int = 0
     oldest_due: datetime | None = None
 
 
-class DeliveryStore(Store):
-    """Reads and writes deliveries, and what they tell of their watches."""
+class DeliveryStore:
+    """Reads and writes deliveries, and the health of their webhooks."""
 
-    def __init__(self, tables: Tables, watches: WebhookStore) -> None:
-        """Use what all stores share."""
-        super().__init__(tables)
-        self._watches = watches
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, policies: Policies, webhooks: WebhookStore
+    ) -> None:
+        """Use the database, stored responses and policies of the service, and the store of webhooks."""
+        self._database = database
+        self._idempotency = idempotency
+        self._policies = policies
+        self._watches = webhooks
 
     async def list_deliveries(
         self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
     ) -> list[asyncpg.Record]:
-        """Read up to `count` deliveries of a watch, newest first. Raises WatchNotFound."""
+        """Read up to `count` deliveries of a webhook, newest first. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             await read_watch(tx, tenant_id, watch_id)
             return await tx.rows(
@@ -97,7 +99,7 @@ class DeliveryStore(Store):
     async def retry_delivery(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         delivery_id: UUID,
         respond: Callable[[asyncpg.Record], Response],
         *,
@@ -105,7 +107,7 @@ class DeliveryStore(Store):
     ) -> Response | bytes:
         """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
@@ -113,20 +115,22 @@ class DeliveryStore(Store):
                 raise DeliveryNotFound
             await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
             response = respond(row)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
-    async def queue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
-        """Queue deliveries of what happened since the last look, and count what is due."""
+    async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
+        """Queue deliveries of the events since the last call, and count what is due."""
         more = False
         async with self._database.tenant(tenant_id) as tx:
             # Most tenants have none, and are asked again and again.
             if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
                 return QueueStatus()
             await end_watches_with_grants(tx, tenant_id, at)
-            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_AT_ONCE)
-            at_once = min(_EVENTS_AT_ONCE, max(_LEAST_EVENTS_AT_ONCE, _DELIVERIES_AT_ONCE // max(1, len(watches))))
-            # Watches that have seen the same events are all told of the next ones by one look.
+            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_BATCH_SIZE)
+            at_once = min(
+                _EVENTS_BATCH_SIZE, max(_LEAST_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
+            )
+            # Webhooks that have seen the same events are all told of the next ones by one look.
             by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
             for row in watches:
                 by_place.setdefault((row["transaction"], row["change_id"]), []).append(row)
@@ -141,14 +145,14 @@ class DeliveryStore(Store):
                 if changes:
                     await _queue_changes(tx, tenant_id, group, changes, at=at)
                 more = more or len(changes) == at_once
-            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
         count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
         return QueueStatus(is_watched=True, more=more, due=count, oldest_due=oldest)
 
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
     ) -> list[Attempt]:
-        """Take up to `count` deliveries that are due; no other worker tries them for a minute.
+        """Claim up to `count` due deliveries; no other worker attempts them for a minute.
 
         At most `failing_destinations` of them go to destinations whose last attempt failed. `free_slots` bounds those
         of single destinations; a destination that it does not name has PER_DESTINATION_OF_TENANT.
@@ -169,13 +173,13 @@ class DeliveryStore(Store):
             )
             if not claimed:
                 return []
-            told = await tx.rows(
-                QUERIES["told_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
+            delayed = await tx.rows(
+                QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
             watches = await tx.rows(
                 QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
             )
-        changes = {row["change_id"]: row for row in told}
+        changes = {row["change_id"]: row for row in delayed}
         known = {row["watch_id"]: watch_of(row) for row in watches}
         return [
             Attempt(
@@ -190,13 +194,13 @@ class DeliveryStore(Store):
         ]
 
     async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
-        """Return how many deliveries are due, MOST_COUNTED at most, and since when the oldest of them is."""
+        """Return how many deliveries are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is."""
         async with self._database.tenant(tenant_id) as tx:
-            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MOST_COUNTED)
+            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
-        """Give back deliveries whose attempts were broken off: another worker may try them at once."""
+        """Release deliveries whose attempts were cancelled: another worker may attempt them at once."""
         async with self._database.tenant(tenant_id) as tx:
             await tx.execute(
                 QUERIES["release_deliveries"],
@@ -212,7 +216,7 @@ class DeliveryStore(Store):
                 )
 
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
-        """Say what came of attempts: when they are tried again, which are dead, which watches are switched off."""
+        """Say what came of attempts: when they are tried again, which are dead, which webhooks are switched off."""
         by_watch: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
         async with self._database.tenant(tenant_id) as tx:
@@ -262,7 +266,7 @@ class DeliveryStore(Store):
         """Remove some of the deliveries that ended a week ago; return how many."""
         async with self._database.tenant(tenant_id) as tx:
             return await tx.execute(
-                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_AT_ONCE
+                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_BATCH_SIZE
             )
 
 
@@ -274,7 +278,7 @@ async def _queue_changes(
     *,
     at: datetime,
 ) -> None:
-    """Queue for each of some watches, which have seen the same events, those of the next that it waits for."""
+    """Queue for each of some webhooks, which have seen the same events, those of the next that it waits for."""
     deliveries = [
         {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
         for row in watches
@@ -298,8 +302,8 @@ async def _queue_changes(
 async def _chosen(
     tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
-    """Return the events that a watch is told of; of a condition only memories are judged, as they are now."""
-    waited = [row for row in changes if draft.waits_for(row["event_type"])]
+    """Return the events that a webhook is told of; of a condition only memories are judged, as they are now."""
+    waited = [row for row in changes if draft.matches_type(row["event_type"])]
     condition = filters.parse(draft.condition)
     if condition is None:
         return [row["change_id"] for row in waited]

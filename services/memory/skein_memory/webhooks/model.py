@@ -1,4 +1,4 @@
-"""Watches and the rules they obey: what they wait for, when a delivery is tried again, how it is signed. Pure."""
+"""Webhooks and their rules: event types, conditions, backoff and signatures. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MAX_NAME, _MAX_URL, _MAX_CONDITION, _MAX_TYPES = 255, 2048, 4096, 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebhookDraft:
-    """What a caller says of a watch, checked."""
+    """The validated content of a webhook."""
 
     display_name: str
     event_types: tuple[str, ...]
@@ -60,25 +60,25 @@ class WebhookDraft:
             condition=watch.where.strip(),
             webhook_url=watch.webhook_url,
             is_active=active,
-        ).checked()
+        ).validate()
 
-    def changed(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
+    def update(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
         """Return it with the fields that the mask names, checked."""
-        given, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
+        message, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
         values: dict[str, object] = {}
         if "display_name" in fields:
-            values["display_name"] = given.display_name
+            values["display_name"] = message.display_name
         if "event_types" in fields:
-            values["event_types"] = tuple(sorted(given.event_types))
+            values["event_types"] = tuple(sorted(message.event_types))
         if "where" in fields:
-            values["condition"] = given.where.strip()
+            values["condition"] = message.where.strip()
         if "webhook_url" in fields:
-            values["webhook_url"] = given.webhook_url
+            values["webhook_url"] = message.webhook_url
         if "active" in fields:
-            values["is_active"] = given.active
-        return replace(self, **values).checked()  # type: ignore[arg-type]  # Each of its field's type.
+            values["is_active"] = message.active
+        return replace(self, **values).validate()  # type: ignore[arg-type]  # Each of its field's type.
 
-    def checked(self) -> Self:
+    def validate(self) -> Self:
         """Return it, or refuse it."""
         lengths = (
             ("display_name", len(self.display_name), _MAX_NAME),
@@ -99,14 +99,14 @@ class WebhookDraft:
         filters.parse(self.condition)
         return self
 
-    def waits_for(self, event_type: str) -> bool:
-        """Say whether an event is of a type that is waited for."""
+    def matches_type(self, event_type: str) -> bool:
+        """Return whether an event is of a type that is waited for."""
         return EVERYTHING in self.event_types or event_type in map(canonical_type, self.event_types)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Webhook:
-    """A watch: what was said of it, and what became of its deliveries."""
+    """A webhook: its content, and the health of its destination."""
 
     watch_id: UUID
     draft: WebhookDraft
@@ -131,7 +131,7 @@ class Webhook:
 
     @property
     def is_failing(self) -> bool:
-        """Say whether the last attempt at the destination failed."""
+        """Return whether the last attempt at the destination failed."""
         return self.destination_failures > 0
 
 
@@ -159,7 +159,7 @@ class Outcome:
 
 
 def is_healthy(status: int | None) -> bool:
-    """Say whether an answer shows that its destination works; None: no answer came.
+    """Return whether a response shows that its destination works; None: no response came.
 
     What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
     """
@@ -167,7 +167,7 @@ def is_healthy(status: int | None) -> bool:
 
 
 def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
-    """Return the grants that a watch ends with once a caller changed it.
+    """Return the grants that a webhook ends with once a caller changed it.
 
     A person who makes it active takes it over; anyone else adds the grants that they call with.
     """
@@ -196,23 +196,23 @@ def secret_text(key: bytes) -> str:
 
 
 def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
-    """Return what is sent of an event."""
-    told = {
+    """Return the body that is sent for an event."""
+    payload = {
         "type": event["event_type"],
         "timestamp": create_time.isoformat(),
         "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
     }
-    return exact.dumps(told, ensure_ascii=True).encode()
+    return exact.dumps(payload, ensure_ascii=True).encode()
 
 
 def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
-    """Sign a body as Standard Webhooks 1.0 says: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
+    """Sign a body by Standard Webhooks 1.0: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
     signed = f"{webhook_id}.{timestamp}.".encode() + body
     return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode('ascii')}"
 
 
 def headers_of(key: bytes, delivery_id: UUID, body: bytes, at: datetime) -> dict[str, str]:
-    """Return what a receiver knows a delivery by."""
+    """Return the headers that identify a delivery."""
     timestamp = int(at.timestamp())
     return {
         "webhook-id": str(delivery_id),

@@ -227,14 +227,14 @@ FROM (
         AND (watches.retry_time IS NULL OR watches.retry_time <= :at)
     LIMIT :count) AS due;
 
--- told_changes --
+-- notified_changes --
 -- Read what is sent of events.
 SELECT change_id, event_type, entity_type, entity_id, summary, payload, create_time
 FROM memory.changes
 WHERE tenant_id = :tenant_id AND change_id = ANY (:change_ids::uuid[]);
 
 -- finish_delivery --
--- Say what came of an attempt, unless somebody else tried the delivery since.
+-- Record the outcome of an attempt, unless another process has tried the delivery since.
 UPDATE memory.deliveries
 SET state = :state, next_time = :next_time, last_error = :last_error, finish_time = :finish_time
 WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'waiting' AND attempts = :attempts;

@@ -1,4 +1,4 @@
-"""Watches: each RPC reads its request, makes one call, and replies."""
+"""Handlers of the RPCs for webhooks."""
 
 from __future__ import annotations
 
@@ -15,27 +15,36 @@ from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.memories.model import prefix_field_paths
 from skein_memory.page_token import read_id_cursor
-from skein_memory.parts import Rpcs
 from skein_memory.vault.encryption import TenantKey
 from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, secret_text
 
 if TYPE_CHECKING:
     import asyncpg
 
+    from skein_memory.webhooks.delivery_store import DeliveryStore
+    from skein_memory.webhooks.sender import WebhookSender
+    from skein_memory.webhooks.store import WebhookStore
+
 _STATES = {number: name.removeprefix("DELIVERY_STATE_").lower() for name, number in pb.DeliveryState.items() if number}
 _DEFAULT_DELIVERIES = 100
 
 
-class WebhookHandlers(Rpcs):
-    """Making and reading watches and their deliveries."""
+class WebhookHandlers:
+    """Webhooks and their deliveries."""
+
+    def __init__(self, store: WebhookStore, *, deliveries: DeliveryStore, sender: WebhookSender) -> None:
+        """Use the stores, and the sender of deliveries."""
+        self._store = store
+        self._deliveries = deliveries
+        self._sender = sender
 
     async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
         who, at = caller(context), now()
         with prefix_field_paths("watch"):
             draft = WebhookDraft.of(request.watch, active=True)
-        self._parts.delivering.must_take(draft.webhook_url)
+        self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
-        stored = await self._parts.watches.create_watch(
+        stored = await self._store.create_watch(
             who.tenant(),
             IdempotencyKey.of(who, request),
             draft,
@@ -50,14 +59,12 @@ class WebhookHandlers(Rpcs):
         return stored
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
-        watch = await self._parts.watches.get_watch(caller(context).tenant(), UUID(request.watch_id))
+        watch = await self._store.get_watch(caller(context).tenant(), UUID(request.watch_id))
         return pb.GetWatchResponse(watch=_watch(watch))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        found = await self._parts.watches.list_watches(
-            tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1
-        )
+        found = await self._store.list_watches(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_watch(watch) for watch in found[:size])
         more = len(found) > len(page)
         return pb.ListWatchesResponse(
@@ -73,11 +80,11 @@ class WebhookHandlers(Rpcs):
 
         def change(draft: WebhookDraft) -> WebhookDraft:
             with prefix_field_paths("watch"):
-                changed = draft.changed(request)
-            self._parts.delivering.must_take(changed.webhook_url)
+                changed = draft.update(request)
+            self._sender.check_url(changed.webhook_url)
             return changed
 
-        stored = await self._parts.watches.update_watch(
+        stored = await self._store.update_watch(
             who.tenant(),
             IdempotencyKey.of(who, request),
             watch_id,
@@ -91,7 +98,7 @@ class WebhookHandlers(Rpcs):
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
         who, response = caller(context), pb.DeleteWatchResponse()
-        await self._parts.watches.delete_watch(
+        await self._store.delete_watch(
             who.tenant(), IdempotencyKey.of(who, request), UUID(request.watch_id), response, at=now()
         )
         return response
@@ -101,7 +108,7 @@ class WebhookHandlers(Rpcs):
     ) -> pb.RotateWatchSecretResponse:
         who, at = caller(context), now()
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
-        stored = await self._parts.watches.rekey_watch(
+        stored = await self._store.rotate_secret(
             who.tenant(),
             IdempotencyKey.of(who, request),
             key,
@@ -115,13 +122,13 @@ class WebhookHandlers(Rpcs):
 
     async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
         tenant_id = caller(context).tenant()
-        watch = await self._parts.watches.get_watch(tenant_id, UUID(request.watch_id))
-        error = await self._parts.delivering.test(tenant_id, watch)
+        watch = await self._store.get_watch(tenant_id, UUID(request.watch_id))
+        error = await self._sender.test(tenant_id, watch)
         return pb.TestWatchResponse(delivered=error is None, error=error or "")
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        rows = await self._parts.deliveries.list_deliveries(
+        rows = await self._deliveries.list_deliveries(
             tenant_id,
             UUID(request.watch_id),
             state=_STATES.get(request.state),
@@ -136,7 +143,7 @@ class WebhookHandlers(Rpcs):
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
         who = caller(context)
-        stored = await self._parts.deliveries.retry_delivery(
+        stored = await self._deliveries.retry_delivery(
             who.tenant(),
             IdempotencyKey.of(who, request),
             UUID(request.delivery_id),
@@ -145,14 +152,10 @@ class WebhookHandlers(Rpcs):
         )
         return pb.RetryDeliveryResponse.FromString(stored) if isinstance(stored, bytes) else stored
 
-
-class DeliveryHandlers(Rpcs):
-    """Telling watches, for the worker."""
-
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
-        done = await self._parts.delivering.deliver(
+        done = await self._sender.deliver(
             caller(context).tenant(),
             request.limit or _DEFAULT_DELIVERIES,
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,

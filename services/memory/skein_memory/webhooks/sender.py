@@ -1,4 +1,4 @@
-"""Telling watches what happened: signed requests to addresses that are judged first. No SQL."""
+"""Sends deliveries: signed requests to addresses that are checked first. No SQL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = logs.get("memory")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeliveryCounts:
-    """How many attempts reached their receivers and how many failed, whether more is due, and whether anybody waits."""
+    """How many attempts succeeded and failed, whether more are due, and whether any delivery waits."""
 
     delivered: int
     failed: int
@@ -68,7 +68,7 @@ class WebhookSender:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[WebhookSender]:
-        """Send while the block runs; then wait shortly, break off the rest and give it back."""
+        """Send while the block runs; then wait shortly, cancel the rest and release it."""
         try:
             yield self
         finally:
@@ -80,8 +80,8 @@ class WebhookSender:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def must_take(self, url: str) -> None:
-        """Refuse a webhook that nothing could ever be sent to. Raises FieldInvalid."""
+    def check_url(self, url: str) -> None:
+        """Reject a webhook that nothing could ever be sent to. Raises FieldInvalid."""
         try:
             self._outbound.must_take(url)
         except OutboundError:
@@ -93,7 +93,7 @@ class WebhookSender:
         Waits up to `seconds` for attempts, None: until all have ended, for half a minute at most. Attempts go on
         without the call. A receiver that hangs holds up nothing but its own share of the slots.
         """
-        queued = await self._store.queue(tenant_id, at=now())
+        queued = await self._store.enqueue(tenant_id, at=now())
         if not queued.is_watched:
             return DeliveryCounts(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
         run = self._runs.get(tenant_id)
@@ -211,7 +211,7 @@ class _TenantSender:
         return self.task
 
     async def run(self) -> None:
-        """Claim and try until there is nothing to wait for; what is broken off is given back."""
+        """Claim and attempt deliveries until none is due; cancelled ones are released."""
         try:
             while self._attempts or self._news.is_set():
                 self._news.clear()

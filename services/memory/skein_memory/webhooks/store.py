@@ -1,8 +1,7 @@
-"""Watches in the database."""
+"""Webhooks in the database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -12,38 +11,43 @@ from google.protobuf.message import Message
 from skein_kit.errors import RevisionStale
 from skein_memory.errors import SecretUndecryptable, WatchNotFound
 from skein_memory.queries import QUERIES
-from skein_memory.store_base import Store
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 from skein_memory.webhooks.events import record_watch_event
 from skein_memory.webhooks.model import Webhook, WebhookDraft
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_memory.store_base import Tables
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.vault.encryption import MasterKeys
 
 Response = TypeVar("Response", bound=Message)
 
-_REMOVED_AT_ONCE = 500
+_REMOVED_BATCH_SIZE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
-class WebhookStore(Store):
-    """Reads and writes watches."""
+class WebhookStore:
+    """Reads and writes webhooks."""
 
-    def __init__(self, tables: Tables) -> None:
-        """Use what all stores share, and seal signing keys with the master key."""
-        super().__init__(tables)
-        self._master_keys = tables.vault.master_keys
+    def __init__(
+        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, master_keys: MasterKeys
+    ) -> None:
+        """Use the database, stored responses and quotas of the service; encrypt signing keys with the master keys."""
+        self._database = database
+        self._idempotency = idempotency
+        self._quotas = quotas
+        self._master_keys = master_keys
 
     async def create_watch(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         draft: WebhookDraft,
         key: TenantKey,
         respond: Callable[[Webhook], Response],
@@ -51,13 +55,13 @@ class WebhookStore(Store):
         grant_ids: Sequence[UUID],
         at: datetime,
     ) -> Response | bytes:
-        """Store a watch whose id is its key's, or return the request's first answer.
+        """Store a webhook whose id is its key's, or return the stored response.
 
         Raises MasterKeyMissing and QuotaExceeded.
         """
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             await tx.execute(
@@ -65,26 +69,28 @@ class WebhookStore(Store):
                 tenant_id=tenant_id,
                 watch_id=key.key_id,
                 create_time=at,
-                created_by=once.principal,
+                created_by=idempotency_key.principal,
                 grant_ids=list(grant_ids),
                 **_said(draft),
                 **_columns(wrapped),
             )
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
             watch = await read_watch(tx, tenant_id, key.key_id)
-            await record_watch_event(tx, tenant_id, "watch_created", watch.watch_id, at=at, by=once.principal)
+            await record_watch_event(
+                tx, tenant_id, "watch_created", watch.watch_id, at=at, by=idempotency_key.principal
+            )
             response = respond(watch)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
             await self._quotas.charge(tx, tenant_id, {"watches": 1})
         return response
 
     async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
-        """Read a watch. Raises WatchNotFound."""
+        """Read a webhook. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
             return await read_watch(tx, tenant_id, watch_id)
 
     async def list_watches(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
-        """Read up to `count` watches older than `before`, newest first."""
+        """Read up to `count` webhooks older than `before`, newest first."""
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_watches"], tenant_id=tenant_id, before_id=before or AFTER_ALL, count=count
@@ -94,7 +100,7 @@ class WebhookStore(Store):
     async def update_watch(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         watch_id: UUID,
         change: Callable[[WebhookDraft], WebhookDraft],
         respond: Callable[[Webhook], Response],
@@ -103,9 +109,9 @@ class WebhookStore(Store):
         revision: int,
         at: datetime,
     ) -> Response | bytes:
-        """Replace what a watch says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
+        """Replace what a webhook says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, watch_id, query="lock_watch")
@@ -118,70 +124,70 @@ class WebhookStore(Store):
                 watch_id=watch_id,
                 is_active=after.is_active,
                 at=at,
-                updated_by=once.principal,
+                updated_by=idempotency_key.principal,
                 grant_ids=makers(before.grant_ids),
                 **_said(after),
             )
-            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=idempotency_key.principal)
             response = respond(await read_watch(tx, tenant_id, watch_id))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
-    async def rekey_watch(
+    async def rotate_secret(
         self,
         tenant_id: UUID,
-        once: IdempotencyKey,
+        idempotency_key: IdempotencyKey,
         key: TenantKey,
         respond: Callable[[Webhook], Response],
         *,
         at: datetime,
     ) -> Response | bytes:
-        """Sign what a watch is told with another key from here on. Raises WatchNotFound and MasterKeyMissing."""
+        """Replace a webhook's signing key. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         async with self._database.tenant(tenant_id) as tx:
-            first = await self._requests.claim(tx, tenant_id, once)
+            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, key.key_id, query="lock_watch")
             await self._rekey(tx, tenant_id, before, wrapped)
-            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=idempotency_key.principal)
             response = respond(before)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
         return response
 
     async def delete_watch(
-        self, tenant_id: UUID, once: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
+        self, tenant_id: UUID, idempotency_key: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
     ) -> None:
-        """Remove a watch with its deliveries, once for each request. Raises WatchNotFound."""
+        """Remove a webhook with its deliveries, once for each request. Raises WatchNotFound."""
         async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=response) is not None:
+            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
                 return
             master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
             if master_key is None:
                 raise WatchNotFound
             await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=once.principal)
+            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=idempotency_key.principal)
             await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
-    def key_of(self, tenant_id: UUID, watch: Webhook) -> bytes:
-        """Return what a watch's deliveries are signed with. Raises SecretUndecryptable."""
+    def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
+        """Return a webhook's signing key. Raises SecretUndecryptable."""
         return self._master_keys.unwrap(watch.key, tenant_id=tenant_id).secret
 
-    async def keep_wrapped(self, tenant_id: UUID) -> int:
-        """Bring watches' keys under the current master key, also of those that deliver nothing; return how many."""
+    async def rewrap_keys(self, tenant_id: UUID) -> int:
+        """Encrypt webhooks' keys with the current master key, also of disabled webhooks; return how many."""
         current = self._master_keys.current
         if not current:
             return 0
         async with self._database.tenant(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_AT_ONCE
+                QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
             )
             for row in rows:
                 await self.rewrap(tx, tenant_id, row["watch_id"])
         return len(rows)
 
     async def rewrap(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> None:
-        """Bring a watch's key, as it is now, under the current master key, unless nobody can open it."""
+        """Encrypt a webhook's key with the current master key, unless no configured key decrypts it."""
         row = await tx.row(QUERIES["lock_watch"], tenant_id=tenant_id, watch_id=watch_id)
         watch = None if row is None else watch_of(row)
         if watch is None or not self._master_keys.current or watch.key.master_key == self._master_keys.current:

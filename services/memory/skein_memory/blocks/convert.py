@@ -1,0 +1,38 @@
+"""Blocks as protobuf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import blocks_pb2
+from skein_kit.json_values.fields import fields
+from skein_kit.rpc.well_known_types import to_timestamp
+
+if TYPE_CHECKING:
+    from skein_memory.blocks.model import Block
+
+
+def block(value: Block) -> blocks_pb2.Block:
+    """Convert a block, complete."""
+    draft = value.draft
+    return blocks_pb2.Block(
+        block_id=value.block_id,
+        label=draft.label,
+        value=draft.value,
+        limit=draft.max_characters,
+        description=draft.description or "",
+        read_only=draft.read_only,
+        is_template=draft.is_template,
+        template_name=draft.template_name or "",
+        subject_id=draft.subject_id,
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        record_time=to_timestamp(value.record_time),
+        delete_time=to_timestamp(value.delete_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+        character_count=len(draft.value),
+        nearly_full=value.is_nearly_full,
+        **fields(metadata=draft.metadata),
+    )

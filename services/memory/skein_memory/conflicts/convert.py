@@ -1,0 +1,44 @@
+"""Conflicts and their resolutions as protobuf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import curation_pb2 as pb
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.conflicts.model import pair_key
+from skein_memory.memories import convert as memories_convert
+
+if TYPE_CHECKING:
+    from skein_memory.conflicts.model import Conflict, Resolution
+
+
+def resolution(value: Resolution) -> pb.ConflictResolution:
+    """Convert a resolution."""
+    canonical = value.canonical_memory_id
+    return pb.ConflictResolution(
+        resolution_id=str(value.resolution_id),
+        pair_key=pair_key(value.a_memory_id, value.b_memory_id),
+        a_memory_id=str(value.a_memory_id),
+        b_memory_id=str(value.b_memory_id),
+        status=f"CONFLICT_STATUS_{value.status.upper()}",
+        canonical_memory_id="" if canonical is None else str(canonical),
+        note=value.note or "",
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+    )
+
+
+def conflict(value: Conflict) -> pb.Conflict:
+    """Convert a conflict, both memories complete."""
+    return pb.Conflict(
+        pair_key=pair_key(value.a.memory_id, value.b.memory_id),
+        reason=f"CONFLICT_REASON_{value.reason.upper()}",
+        a=memories_convert.memory(value.a),
+        b=memories_convert.memory(value.b),
+        score=value.score,
+        resolution=None if value.resolution is None else resolution(value.resolution),
+    )

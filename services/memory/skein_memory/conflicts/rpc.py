@@ -1,0 +1,76 @@
+"""Handlers of the RPCs for conflicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import curation_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.row_times import ImportTimes
+from skein_memory.conflicts import convert
+from skein_memory.conflicts.model import STATUSES, Resolution, ResolutionDraft, statuses_of
+from skein_memory.conflicts.pairs import ConflictFilter
+from skein_memory.conflicts.store import ConflictCursor
+from skein_memory.page_builder import PageBuilder
+from skein_memory.page_token import read_id_cursor
+
+if TYPE_CHECKING:
+    from skein_memory.conflicts.store import ConflictStore
+
+
+# Batches of candidates that one call for conflicts scans.
+_MAX_BATCHES = 5
+
+
+class ConflictHandlers:
+    """Conflicts and their resolutions."""
+
+    def __init__(self, store: ConflictStore) -> None:
+        """Use the store."""
+        self._store = store
+
+    async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
+        tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
+        token_values = read_token(request.page_token, tenant_id, request)
+        cursor = ConflictCursor() if token_values is None else ConflictCursor.of(token_values)
+        if cursor is None:
+            raise PageTokenInvalid
+        conflict_filter = ConflictFilter(all_types=request.all_types, statuses=statuses_of(request))
+        builder = PageBuilder[pb.Conflict]()
+        for _ in range(_MAX_BATCHES):
+            count = size - len(builder.items)
+            found = await self._store.find_conflicts(tenant_id, conflict_filter, cursor, count=count, at=at)
+            cursor = found.cursor_after(builder.add(convert.conflict(one) for one, _ in found.conflicts))
+            if cursor is None or len(builder.items) == size or builder.is_full:
+                break
+        return pb.ListConflictsResponse(
+            conflicts=builder.items,
+            next_page_token="" if cursor is None else write_token(cursor.to_token, tenant_id, request),
+        )
+
+    async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
+        who, at = caller(context), now()
+        draft = ResolutionDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+
+        def respond(resolution: Resolution) -> pb.ResolveConflictResponse:
+            return pb.ResolveConflictResponse(resolution=convert.resolution(resolution))
+
+        stored = await self._store.resolve_conflict(
+            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
+        )
+        return pb.ResolveConflictResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def ListConflictResolutions(
+        self, request: pb.ListConflictResolutionsRequest, context: Context
+    ) -> pb.ListConflictResolutionsResponse:
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        found = await self._store.list_resolutions(
+            tenant_id, STATUSES.get(request.status), before=read_id_cursor(request, tenant_id), count=size + 1, at=now()
+        )
+        page = fit_items(convert.resolution(resolution) for resolution in found[:size])
+        token = write_token([page[-1].resolution_id], tenant_id, request) if len(found) > len(page) else ""
+        return pb.ListConflictResolutionsResponse(resolutions=page, next_page_token=token)

@@ -1,0 +1,64 @@
+"""The purge of a deleted tenant, table by table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Database
+
+
+# Every table with rows of tenants, children before parents.
+TENANT_TABLES: Mapping[str, Query] = {
+    "memory.waiting": QUERIES["purge_tenant_waiting"],
+    "memory.archived": QUERIES["purge_tenant_archived"],
+    "memory.archives": QUERIES["purge_tenant_archives"],
+    "memory.deliveries": QUERIES["purge_tenant_deliveries"],
+    "memory.watches": QUERIES["purge_tenant_watches"],
+    "memory.changes": QUERIES["purge_tenant_changes"],
+    "memory.versions": QUERIES["purge_tenant_versions"],
+    "memory.revisions": QUERIES["purge_tenant_revisions"],
+    "memory.access_log": QUERIES["purge_tenant_access_log"],
+    "memory.access_keys": QUERIES["purge_tenant_access_keys"],
+    "memory.erasures": QUERIES["purge_tenant_erasures"],
+    "memory.accesses": QUERIES["purge_tenant_accesses"],
+    "memory.block_agents": QUERIES["purge_tenant_block_agents"],
+    "memory.blocks": QUERIES["purge_tenant_blocks"],
+    "memory.conflict_resolutions": QUERIES["purge_tenant_conflict_resolutions"],
+    "memory.aliases": QUERIES["purge_tenant_aliases"],
+    "memory.source_trust": QUERIES["purge_tenant_source_trust"],
+    "memory.secrets": QUERIES["purge_secrets"],
+    "memory.tenant_keys": QUERIES["purge_tenant_keys"],
+    "memory.tasks": QUERIES["purge_tasks"],
+    "memory.snapshot_items": QUERIES["purge_tenant_snapshot_items"],
+    "memory.snapshots": QUERIES["purge_tenant_snapshots"],
+    "memory.links": QUERIES["purge_tenant_links"],
+    "memory.tags": QUERIES["purge_tenant_tags"],
+    "memory.properties": QUERIES["purge_tenant_properties"],
+    "memory.tombstones": QUERIES["purge_tenant_tombstones"],
+    "memory.tombstone_salts": QUERIES["purge_tenant_tombstone_salts"],
+    "memory.external_ids": QUERIES["purge_tenant_external_ids"],
+    "memory.fact_keys": QUERIES["purge_tenant_fact_keys"],
+    "memory.entries": QUERIES["purge_tenant_entries"],
+    "memory.usage": QUERIES["purge_tenant_usage"],
+    "memory.requests": QUERIES["purge_tenant_requests"],
+}
+
+
+class TenantPurgeStore:
+    """Removes all rows of deleted tenants."""
+
+    def __init__(self, database: Database) -> None:
+        """Use the service's database."""
+        self._database = database
+
+    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may be left."""
+        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)

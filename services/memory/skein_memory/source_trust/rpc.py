@@ -1,0 +1,58 @@
+"""Handlers of the RPCs for trust in sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import curation_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.row_times import ImportTimes
+from skein_memory.source_trust import convert
+from skein_memory.source_trust.model import SourceTrust, TrustDraft, key_of
+
+if TYPE_CHECKING:
+    from skein_memory.source_trust.store import SourceTrustStore
+
+
+class SourceTrustHandlers:
+    """Trust in sources: set, read and deleted."""
+
+    def __init__(self, store: SourceTrustStore) -> None:
+        """Use the store."""
+        self._store = store
+
+    async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
+        who, at = caller(context), now()
+        draft = TrustDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+
+        def respond(trust: SourceTrust) -> pb.SetSourceTrustResponse:
+            return pb.SetSourceTrustResponse(source_trust=convert.source_trust(trust))
+
+        stored = await self._store.set_source_trust(
+            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
+        )
+        return pb.SetSourceTrustResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+    async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
+        found = await self._store.get_source_trust(caller(context).tenant(), key_of(request.source))
+        return pb.GetSourceTrustResponse(source_trust=convert.source_trust(found))
+
+    async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
+        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        place = read_token(request.page_token, tenant_id, request) or [""]
+        found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
+        page = fit_items(convert.source_trust(trust) for trust in found[:size])
+        token = write_token([page[-1].source_key], tenant_id, request) if len(found) > len(page) else ""
+        return pb.ListSourceTrustResponse(source_trust=page, next_page_token=token)
+
+    async def DeleteSourceTrust(
+        self, request: pb.DeleteSourceTrustRequest, context: Context
+    ) -> pb.DeleteSourceTrustResponse:
+        who, at, response = caller(context), now(), pb.DeleteSourceTrustResponse()
+        await self._store.delete_source_trust(
+            who.tenant(), IdempotencyKey.of(who, request), key_of(request.source), response, at=at, by=who.principal
+        )
+        return response

@@ -1,0 +1,113 @@
+"""Handlers of the RPCs that export and import a tenant's memory."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import snapshots_pb2 as pb
+from skein_kit.calls.call import Context, caller
+from skein_kit.errors import FieldInvalid, PageTokenInvalid
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import (
+    DEFAULT_PAGE_SIZE,
+    PAGE_BYTES,
+    resolve_page_size,
+)
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.transfer import convert, memoryvault
+from skein_memory.transfer import model as transfer_model
+from skein_memory.transfer.import_items import ImportMode
+from skein_memory.transfer.model import KINDS, MAX_ITEMS, TransferCursor
+
+if TYPE_CHECKING:
+    from skein_kit.search_text.embedding_requests import EmbeddingClient
+    from skein_memory.transfer.importer import Importer
+    from skein_memory.transfer.store import TransferStore
+
+
+_MODES = {
+    pb.IMPORT_MODE_UNSPECIFIED: ImportMode.MERGE,
+    pb.IMPORT_MODE_MERGE: ImportMode.MERGE,
+    pb.IMPORT_MODE_OVERWRITE: ImportMode.OVERWRITE,
+    pb.IMPORT_MODE_SKIP_EXISTING: ImportMode.SKIP,
+}
+
+
+class TransferHandlers:
+    """Exports and imports of a tenant's memory."""
+
+    def __init__(self, store: TransferStore, *, embeddings: EmbeddingClient) -> None:
+        """Use the store; documents of imported memories get embeddings."""
+        self._store = store
+        self._embeddings = embeddings
+
+    async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
+        who, tenant_id, size = caller(context), caller(context).tenant(), resolve_page_size(request.page_size)
+        cursor: TransferCursor | None = convert.read_cursor(request, tenant_id)
+        lines: list[str] = []
+        if cursor is None:
+            at = now()
+            await self._store.start_export(tenant_id, at=at, by=who.principal)
+            lines.append(transfer_model.header(at.isoformat()))
+            cursor = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
+        at, items, length = _moment(cursor.phase), 0, 0
+        while cursor is not None and items < size and length < PAGE_BYTES:
+            found, next_cursor = await self._store.read_batch(
+                tenant_id, cursor, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
+            )
+            for item in found:
+                line = transfer_model.format_line(item)
+                length += len(line.encode())
+                if items and length > PAGE_BYTES:
+                    next_cursor = cursor
+                    break
+                lines.append(line)
+                items += 1
+                cursor = TransferCursor(phase=cursor.phase, kind=cursor.kind, after=item.item_id)
+            cursor = next_cursor
+        return pb.ExportDataResponse(
+            lines="".join(lines),
+            item_count=items,
+            as_of_time=to_timestamp(at),
+            next_page_token=convert.page_token(cursor, tenant_id, request),
+        )
+
+    async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
+        who, at = caller(context), now()
+        is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
+        lines_read = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
+        if len(lines_read) > MAX_ITEMS:
+            raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
+
+        def respond(importer: Importer) -> pb.ImportDataResponse:
+            pending = self._embeddings.expected_pending(importer.documents)
+            return pb.ImportDataResponse(
+                counts=convert.import_counts(importer),
+                errors=convert.import_errors(importer),
+                pending_embedding_count=pending,
+                kept_embedding_count=importer.vectors.kept,
+                remade_embeddings=importer.vectors.recomputed,
+            )
+
+        imported, importer = await self._store.import_items(
+            who.tenant(),
+            IdempotencyKey.of(who, request),
+            lines_read,
+            _MODES[request.mode],
+            respond,
+            dry_run=request.dry_run,
+            at=at,
+            by=who.principal,
+        )
+        if importer is not None and not request.dry_run:
+            await self._embeddings.make(importer.documents, remaining=context.time_remaining())
+        return pb.ImportDataResponse.FromString(imported) if isinstance(imported, bytes) else imported
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise PageTokenInvalid from None
