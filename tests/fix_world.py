@@ -19,7 +19,7 @@ from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.keyring import Keyring
-from skein_auth.signing.store import KeyStore
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
@@ -265,7 +265,9 @@ async def service_identity(cluster: Cluster, service: str, tenant_id: uuid.UUID 
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         caller = Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
         return (
-            await Keyring(KeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).signed(caller, at=time.time())
+            await Keyring(SigningKeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).signed(
+                caller, at=time.time()
+            )
         )[0]
 
 

@@ -29,7 +29,7 @@ from skein.tenancy.v1 import members_pb2, tenancy_pb2_grpc
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.keyring import Keyring
-from skein_auth.signing.store import KeyStore
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.identity.identity_token import ALGORITHM, Caller, sign_identity_token
 from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM, SYSTEM_PERMISSIONS, TENANT_PERMISSIONS
@@ -47,7 +47,7 @@ async def keyring(cluster: Cluster) -> AsyncIterator[Keyring]:
     """The keys that auth signs with: what a thief of its memory has."""
     url = cluster.postgres.url(user="postgres", database="skein")
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
-        yield Keyring(KeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY)))
+        yield Keyring(SigningKeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY)))
 
 
 async def of_service(keyring: Keyring, service: str, tenant_id: uuid.UUID | None = None) -> str:

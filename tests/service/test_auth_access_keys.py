@@ -11,7 +11,7 @@ from skein_auth.encryption import SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.access_tokens import AccessTokens, TokenSubject
 from skein_auth.signing.keyring import Keyring
-from skein_auth.signing.store import KeyStore
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
 from skein_kit.idempotency.store import IdempotencyKey
@@ -29,7 +29,7 @@ ISSUER = "https://skein.test"
 async def replica(database: TestDatabase) -> AsyncIterator[Keyring]:
     """One of several that share a database."""
     async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
-        yield Keyring(KeyStore(opened), SecretCipher(SystemKeys.of(SYSTEM_KEY)), access_seconds=3600)
+        yield Keyring(SigningKeyStore(opened), SecretCipher(SystemKeys.of(SYSTEM_KEY)), access_seconds=3600)
 
 
 def tokens_of(keyring: Keyring) -> AccessTokens:

@@ -25,7 +25,7 @@ from skein_auth.encryption import SecretCipher
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_auth.signing.access_tokens import AccessTokens, TokenSubject
 from skein_auth.signing.keyring import Keyring
-from skein_auth.signing.store import KeyStore
+from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.identity.permissions import ACCOUNT, ROLE_PERMISSIONS
 from skein_kit.ids import new_id, now
@@ -120,7 +120,7 @@ async def people(cluster: Cluster) -> AsyncIterator[People]:
     settings, system_keys = AuthSettings(), SystemKeys.of(SYSTEM_KEY)
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         tokens = AccessTokens(
-            Keyring(KeyStore(database), SecretCipher(system_keys)), lambda: f"http://{cluster.addresses['http']}"
+            Keyring(SigningKeyStore(database), SecretCipher(system_keys)), lambda: f"http://{cluster.addresses['http']}"
         )
         sign_ins = AuthSessions(
             AuthSessionStore(database),

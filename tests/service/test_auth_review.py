@@ -17,7 +17,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_auth.accounts.one_time_tokens import MOST_WAITING, OutgoingMail, Purpose, TokenMailer
+from skein_auth.accounts.one_time_token_model import Purpose
+from skein_auth.accounts.one_time_tokens import MOST_WAITING, OutgoingMail, TokenMailer
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken

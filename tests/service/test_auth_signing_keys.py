@@ -22,7 +22,7 @@ from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.encryption import DecryptionError, SecretCipher
 from skein_auth.settings import SystemKeys
 from skein_auth.signing.keyring import Keyring
-from skein_auth.signing.store import KeyStore
+from skein_auth.signing.store import SigningKeyStore
 from skein_cluster import registry
 from skein_cluster.embedded.databases import create_database
 from skein_kit.database.schema_migrations import migrate
@@ -49,7 +49,7 @@ async def url(cluster: Cluster) -> str:
 @asynccontextmanager
 async def keyring(url: str, system_keys: SystemKeys) -> AsyncIterator[Keyring]:
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
-        yield Keyring(KeyStore(database), SecretCipher(system_keys))
+        yield Keyring(SigningKeyStore(database), SecretCipher(system_keys))
 
 
 @asynccontextmanager

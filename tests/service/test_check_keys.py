@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_auth.signing.store import KeyStore
+from skein_auth.api_keys.operator_key_store import OperatorKeyStore
 from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:
@@ -30,6 +30,6 @@ async def test_a_key_makes_digits_once_all_replicas_know_it_and_the_oldest_does_
             )  # fmt: skip
 
     async with Database.open(database.url, service="auth", size=1, timeout=30.0) as opened:
-        found = await KeyStore(opened).list_check_keys()
+        found = await OperatorKeyStore(opened).list_check_keys()
 
     assert [secret.decode().rstrip() for secret in found] == order

@@ -261,7 +261,7 @@ class Sequences(RuleBasedStateMachine):
             assert again <= set(grant.tokens)
 
     def _would(self, grant: Grant, token: BearerToken) -> GrantResult:
-        chain = self.world.loop.run(self.world.store.look(token))
+        chain = self.world.loop.run(self.world.store.get_refresh_token_state(token))
         return grants.refresh(chain, token, RefreshRequest(client_id=grant.sign_in.client_id), self._now())
 
     async def _refreshed(self, token: BearerToken, client: str, scopes: frozenset[str]) -> GrantResult:

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_auth import permissions
-from skein_auth.api_keys.model import ApiKeyToken
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken, StoredApiKey
 from skein_auth.encryption import DecryptionError, SecretCipher
-from skein_auth.exchange.authenticator import UNKNOWN_API_KEY, StoredApiKey
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionEscalation
 from skein_kit.identity.identity_token import Caller

@@ -4,13 +4,11 @@ import asyncio
 import base64
 import hashlib
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
-from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.accounts.passwords import HASHED, Passwords, accepted, is_known
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
@@ -128,9 +126,7 @@ async def order(places: dict[str, QueueKey], calls: list[str]) -> list[str]:
 
 
 def a_device() -> QueueKey:
-    return QueueKey.of_device(
-        KnownDevice(account_id=uuid4(), device_id=uuid4(), generation=1, sign_in_time=datetime.now(UTC))
-    )
+    return QueueKey.of_devices(uuid4())
 
 
 async def test_a_known_device_is_hashed_beside_a_flood_of_its_source() -> None:

@@ -7,13 +7,15 @@ the ciphertext with its tag; the name that they were sealed under is authenticat
 from __future__ import annotations
 
 import secrets
+from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from skein_auth.settings import SystemKeys
+if TYPE_CHECKING:
+    from skein_auth.settings import SystemKeys
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12

@@ -19,7 +19,7 @@ from uuid import UUID
 from skein_auth.encryption import derive_keys
 
 if TYPE_CHECKING:
-    from skein_auth.accounts.store import LoginCredentials
+    from skein_auth.accounts.model import LoginCredentials
     from skein_auth.settings import SystemKeys
 
 PREFIX = "skein_device_"

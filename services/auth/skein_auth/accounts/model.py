@@ -96,6 +96,24 @@ class Change:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoginCredentials:
+    """What decides whether somebody signs into an account."""
+
+    account_id: UUID
+    # Empty for an account without one.
+    email: str
+    # What takes its place once it is verified; empty for none.
+    new_email: str
+    email_verified: bool
+    password_hash: str | None = field(repr=False)
+    active: bool
+    has_second_factor: bool
+    # Devices that signed in under an earlier one are unknown.
+    device_generation: int
+    revision: int
+
+
 def _values(account: pb.Account, fields: frozenset[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     if "display_name" in fields:

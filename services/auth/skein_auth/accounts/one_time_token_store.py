@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.accounts.one_time_tokens import PREFIX, Purpose
+from skein_auth.accounts.one_time_token_model import PREFIX, Purpose
 from skein_auth.accounts.store import EMAIL_TAKEN, lock_account, set_password, write_account
 from skein_auth.errors import OneTimeTokenInvalid
 from skein_auth.queries import QUERIES

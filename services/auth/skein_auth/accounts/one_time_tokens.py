@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts.model import normal_email
+from skein_auth.accounts.one_time_token_model import PURPOSES, Purpose, parse
 from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.accounts.passwords import accepted
-from skein_auth.errors import MailNotConfigured, OneTimeTokenInvalid, TooManyAttempts
+from skein_auth.errors import MailNotConfigured, TooManyAttempts
 from skein_kit.calls.call import current_call
-from skein_kit.database.transactions import NO_TENANT
-from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 
@@ -23,44 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from uuid import UUID
 
+    from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.known_devices import KnownDevices
+    from skein_auth.accounts.model import LoginCredentials
     from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
     from skein_auth.accounts.passwords import Passwords
-    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.accounts.store import AccountStore
     from skein_auth.attempts.model import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.settings import AuthSettings
     from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.outbound.mail import Mailer
 
-PREFIX = "skein_once_"
 # Mails that wait to be sent; of a relay that hangs nobody's call should notice anything.
 MOST_WAITING = 1000
 # Mails that are given to the relay at a time.
 SENDERS = 2
 
 log = logs.get("auth")
-
-
-class Purpose(Enum):
-    """What a token is good for."""
-
-    EMAIL_VERIFICATION = "email_verification"
-    PASSWORD_RESET = "password_reset"  # noqa: S105 - a purpose.
-
-
-PURPOSES: Mapping[pb.TokenPurpose, Purpose] = {
-    pb.TOKEN_PURPOSE_EMAIL_VERIFICATION: Purpose.EMAIL_VERIFICATION,
-    pb.TOKEN_PURPOSE_PASSWORD_RESET: Purpose.PASSWORD_RESET,
-}
-
-
-def parse(text: str) -> BearerToken:
-    """Read a token, or refuse what is none."""
-    token = BearerToken.read(PREFIX, text)
-    if token is None or token.tenant_id != NO_TENANT:
-        raise OneTimeTokenInvalid
-    return token
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from skein_kit.errors import Overloaded
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from skein_auth.accounts.known_devices import KnownDevice
 
 # In a queue that does not get shorter a call waits so long, in a burst three times as long.
 _WAIT_SECONDS = 2.0
@@ -39,9 +38,9 @@ class QueueKey:
         return cls(f"account {account_id}")
 
     @classmethod
-    def of_device(cls, device: KnownDevice) -> QueueKey:
+    def of_devices(cls, account_id: object) -> QueueKey:
         """Return the place of known devices, apart from all strangers; those of one account share a line."""
-        return cls(f"devices of {device.account_id}")
+        return cls(f"devices of {account_id}")
 
 
 class PasswordQueue:

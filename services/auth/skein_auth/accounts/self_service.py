@@ -22,10 +22,10 @@ from skein_kit.settings import SettingInvalid
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein_auth.accounts.model import Change
+    from skein_auth.accounts.model import Change, LoginCredentials
     from skein_auth.accounts.one_time_tokens import OneTimeTokens
     from skein_auth.accounts.passwords import Passwords
-    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.accounts.store import AccountStore
     from skein_auth.attempts.model import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import Message
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth import convert as wire
+from skein_auth.accounts import convert
+from skein_auth.accounts.model import LoginCredentials
 from skein_auth.errors import AccountExists, AccountNotFound, AuthSessionNotFound
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
@@ -30,24 +30,6 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=Message)
 EMAIL_TAKEN = {"accounts_email_key": AccountExists}
 _KEPT = ("email", "new_email", "email_verify_time", "display_name", "status", "password_hash")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoginCredentials:
-    """What decides whether somebody signs into an account."""
-
-    account_id: UUID
-    # Empty for an account without one.
-    email: str
-    # What takes its place once it is verified; empty for none.
-    new_email: str
-    email_verified: bool
-    password_hash: str | None = field(repr=False)
-    active: bool
-    has_second_factor: bool
-    # Devices that signed in under an earlier one are unknown.
-    device_generation: int
-    revision: int
 
 
 class _Unanswered(Exception):
@@ -92,17 +74,17 @@ class AccountStore:
     async def get_account(self, account_id: UUID) -> pb.Account:
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["get_account"], account_id=account_id)
-        return wire.account(_found(row))
+        return convert.account(_found(row))
 
     async def get_account_by_email(self, email: str) -> pb.Account:
         async with self._database.shared() as tx:
             row = await tx.row(QUERIES["get_account_by_email"], email=email)
-        return wire.account(_found(row))
+        return convert.account(_found(row))
 
     async def list_accounts(self, *, before: UUID | None, size: int) -> list[pb.Account]:
         async with self._database.shared() as tx:
             rows = await tx.rows(QUERIES["list_accounts"], before=before, size=size)
-        return [wire.account(row) for row in rows]
+        return [convert.account(row) for row in rows]
 
     async def credentials(self, account_id: UUID) -> LoginCredentials | None:
         """Read what signs into an account; None when there is no such one."""
@@ -229,7 +211,7 @@ class AccountStore:
         if row is None:
             raise AccountExists
         await self._audit.within(tx, event, account_id=account_id, target=f"account:{account_id}")
-        return wire.account(row)
+        return convert.account(row)
 
 
 def _given(answer: bytes | None) -> bytes:
@@ -248,7 +230,7 @@ async def write_account(tx: Transaction, current: asyncpg.Record, at: datetime, 
     """Change an account that is held."""
     kept = {name: current[name] for name in _KEPT} | values
     query = QUERIES["update_account"]
-    return wire.account(_found(await tx.row(query, account_id=current["account_id"], update_time=at, **kept)))
+    return convert.account(_found(await tx.row(query, account_id=current["account_id"], update_time=at, **kept)))
 
 
 async def set_password(

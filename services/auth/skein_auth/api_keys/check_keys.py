@@ -13,7 +13,7 @@ from skein_kit.errors import Overloaded, RpcError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_auth.signing.store import KeyStore
+    from skein_auth.api_keys.operator_key_store import OperatorKeyStore
 
 # Lookups of credentials without check digits at a time, and how many more may wait: the rest of the pool is left to
 # credentials that the cluster made.
@@ -27,7 +27,7 @@ _RETRY_SECONDS = 1.0
 class CheckKeys:
     """The keys of check digits. Another replica's new key is known here long before it makes any."""
 
-    def __init__(self, store: KeyStore) -> None:
+    def __init__(self, store: OperatorKeyStore) -> None:
         self._store = store
         self._keys: tuple[bytes, ...] = ()
 

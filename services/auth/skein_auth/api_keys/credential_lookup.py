@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
     from skein_auth.api_keys.check_keys import CheckKeys, UncheckedLookupLimiter
     from skein_auth.api_keys.legacy_token_store import LegacyStore
-    from skein_auth.api_keys.model import ApiKeyToken
+    from skein_auth.api_keys.model import ApiKeyToken, StoredApiKey
+    from skein_auth.api_keys.operator_key_store import OperatorKeyStore
     from skein_auth.api_keys.store import ApiKeyStore
-    from skein_auth.exchange.authenticator import StoredApiKey
-    from skein_auth.signing.store import KeyStore
 
 
 class CredentialLookup:
@@ -27,7 +26,7 @@ class CredentialLookup:
         self,
         *,
         api_keys: ApiKeyStore,
-        operator_keys: KeyStore,
+        operator_keys: OperatorKeyStore,
         legacy: LegacyStore,
         check_keys: CheckKeys,
         unchecked: UncheckedLookupLimiter,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
-from uuid import UUID
 
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.errors import FieldInvalid, PermissionEscalation
+from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid, PermissionEscalation
 from skein_kit.identity.bearer_token import API_KEY_PREFIX, BearerToken, is_jwt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
 
@@ -127,3 +127,43 @@ class ApiKeyToken(BearerToken):
 def is_skein_credential(credential: str) -> bool:
     """Say whether a credential could be taken for one that this service makes."""
     return credential.startswith(PREFIX) or is_jwt(credential)
+
+
+# What a key that is not there is compared with, so that a wrong secret takes the same path.
+_NO_SECRET_HASH = bytes(32)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredApiKey:
+    """What the database keeps about one API key, bounded by the service account that it belongs to."""
+
+    secret_hash: bytes = field(repr=False)
+    permissions: frozenset[str]
+    agent_id: str = ""
+    expire_time: datetime | None
+    revoke_time: datetime | None
+    service_account_id: UUID | None = None
+    # Its service account is disabled, its agent is deleted, or a grant that made the key has ended.
+    disabled: bool = False
+    # The applications' grants that made the key or its service account.
+    grant_ids: tuple[UUID, ...] = ()
+    use_time: datetime | None = None
+
+    def judge(self, key: ApiKeyToken, at: datetime) -> None:
+        """Refuse a key that does not prove itself, or is over.
+
+        Only who holds the right secret learns more than that the credential is not valid.
+        """
+        if not key.proves(self.secret_hash):
+            raise CredentialInvalid
+        self.check(at)
+
+    def check(self, at: datetime) -> None:
+        """Refuse a key that was revoked, is disabled or has expired, in this order."""
+        if self.revoke_time is not None or self.disabled:
+            raise CredentialInvalid
+        if self.expire_time is not None and at >= self.expire_time:
+            raise CredentialExpired
+
+
+UNKNOWN_API_KEY = StoredApiKey(secret_hash=_NO_SECRET_HASH, permissions=frozenset(), expire_time=None, revoke_time=None)

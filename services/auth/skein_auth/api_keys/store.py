@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_auth import convert as wire
 from skein_auth import permissions
+from skein_auth.api_keys import convert
 from skein_auth.api_keys.grant_end import revoke_keys_of_ended_grants
-from skein_auth.api_keys.model import ApiKeyToken, ServiceAccountLimits
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken, ServiceAccountLimits, StoredApiKey
 from skein_auth.api_keys.quota import count_api_keys
 from skein_auth.errors import ApiKeyInactive, ApiKeyNotFound, ServiceAccountNotFound
-from skein_auth.exchange.authenticator import UNKNOWN_API_KEY, StoredApiKey
 from skein_auth.queries import QUERIES
 from skein_kit.errors import PermissionEscalation
 from skein_kit.idempotency.store import IdempotencyStore
@@ -58,7 +57,7 @@ class ApiKeyStore:
             creator_ends = await tx.value(QUERIES["end_of_creator"], tenant_id=tenant_id, creator_id=draft.creator_id)
             key = ApiKeyToken.new(tenant_id, new_id(at), check_key)
             row = await _create(tx, key, draft, at, draft.ends(at, creator_ends))
-            response = pb.CreateApiKeyResponse(api_key=wire.api_key(row))
+            response = pb.CreateApiKeyResponse(api_key=convert.api_key(row))
             await self._audit.within(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{key.key_id}")
             await self._requests.answer(tx, tenant_id, once, response)
             await count_api_keys(tx, tenant_id, at, made=1)
@@ -92,7 +91,7 @@ class ApiKeyStore:
         async with self._database.tenant(tenant_id) as tx:
             await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_api_keys"], tenant_id=tenant_id, before=before, size=size)
-        return [wire.api_key(row) for row in rows]
+        return [convert.api_key(row) for row in rows]
 
     async def revoke_api_key(self, tenant_id: UUID, api_key_id: UUID, once: IdempotencyKey) -> pb.RevokeApiKeyResponse:
         """End a key; one that was revoked before keeps its time."""
@@ -107,7 +106,7 @@ class ApiKeyStore:
                 )
                 await count_api_keys(tx, tenant_id, at)
                 await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
-            response = pb.RevokeApiKeyResponse(api_key=wire.api_key(row))
+            response = pb.RevokeApiKeyResponse(api_key=convert.api_key(row))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
@@ -127,7 +126,7 @@ class ApiKeyStore:
             if row["grant_ids"]:
                 row = _there(await tx.row(QUERIES["adopt_api_key"], tenant_id=tenant_id, api_key_id=api_key_id))
                 await self._audit.within(tx, "api_key_adopted", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
-            response = pb.AdoptApiKeyResponse(api_key=wire.api_key(row))
+            response = pb.AdoptApiKeyResponse(api_key=convert.api_key(row))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 
@@ -160,7 +159,7 @@ class ApiKeyStore:
                 replaced_by=key.key_id,
                 expire_time=rotation.old_ends(at, ends),
             )
-            response = pb.RotateApiKeyResponse(api_key=wire.api_key(new), replaced=wire.api_key(_there(replaced)))
+            response = pb.RotateApiKeyResponse(api_key=convert.api_key(new), replaced=convert.api_key(_there(replaced)))
             await self._audit.within(
                 tx, "api_key_rotated", tenant_id=tenant_id, target=f"api_key:{rotation.api_key_id}"
             )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING
 
 import asyncpg
 from prometheus_client import Counter
 
+from skein_auth.audit.model import AuditEvent
 from skein_kit.calls.call import current_call
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import RpcError
@@ -20,10 +20,9 @@ from skein_kit.telemetry.log_throttle import LogThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
     from typing import Unpack
-    from uuid import UUID
 
+    from skein_auth.audit.model import AuditFields
     from skein_auth.audit.store import AuditStore
     from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Transaction
@@ -123,7 +122,6 @@ EVENTS = frozenset(
         "totp_started",
     }
 )
-Outcome = Literal["success", "refused"]
 # In this time one event is recorded for each source of unknown credentials, one for each credential that was good once,
 # and at most so many in all: a caller without a credential cannot fill the table.
 DEDUPLICATION_SECONDS = 60.0
@@ -134,41 +132,6 @@ _MAX_CLIENT_ID = 2048
 REFUSED = Counter("skein_auth_refused_credentials_total", "Credentials that were refused, recorded or not.", ["reason"])
 
 log = logs.get("auth")
-
-
-class AuditFields(TypedDict, total=False):
-    """What is known of an event. Without principal, account or client, those of the call's caller are kept."""
-
-    outcome: Outcome
-    # The ErrorInfo reason of a refusal.
-    reason: str
-    # NO_TENANT when left out.
-    tenant_id: UUID | None
-    # The account that it happened to, or that did it.
-    account_id: UUID | None
-    principal: str
-    # "account:<id>", "api_key:<id>" and so on.
-    target: str
-    client_id: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuditEvent:
-    """One event on its way into the database."""
-
-    tenant_id: UUID
-    audit_event_id: UUID
-    event: str
-    outcome: Outcome
-    reason: str
-    principal: str
-    account_id: UUID | None
-    target: str
-    client_id: str
-    address: str
-    user_agent: str
-    request_id: str
-    create_time: datetime
 
 
 class AuditRecorder:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from skein_auth import convert as wire
+from skein_auth.audit import convert
 from skein_auth.queries import QUERIES
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.auth.v1 import accounts_pb2 as pb
-    from skein_auth.audit.recorder import AuditEvent
+    from skein_auth.audit.model import AuditEvent
     from skein_kit.database.transactions import Database, Transaction
 
 
@@ -39,4 +39,4 @@ class AuditStore:
             rows = await tx.rows(
                 QUERIES["list_audit_events"], tenant_id=tenant_id, account_id=account_id, before=before, size=size
             )
-        return [wire.audit_event(row) for row in rows]
+        return [convert.audit_event(row) for row in rows]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.auth_sessions import model as grants
@@ -30,8 +28,10 @@ from skein_kit.ids import new_id, now
 from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.model import IssuedTokens, RandomSource
+    from skein_auth.auth_sessions.model import AuthSessionState, IssuedTokens, RandomSource
     from skein_auth.auth_sessions.store import AuthSessionStore
     from skein_auth.settings import AuthSettings, SystemKeys
     from skein_auth.signing.access_tokens import AccessTokens
@@ -40,27 +40,6 @@ if TYPE_CHECKING:
 _SUCCESSORS = b"skein auth refresh tokens v1"
 # Whoever found a token does not take the account over with it: for that the person proved so lately who they are.
 RECENT = timedelta(minutes=15)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuthSessionState:
-    """What a sign-in is worth now."""
-
-    tenant_id: UUID
-    sign_in_id: UUID
-    account_id: UUID
-    # Empty: the account's own.
-    client_id: str
-    scopes: frozenset[str]
-    resources: tuple[str, ...]
-    auth_time: datetime
-    # Neither revoked nor expired.
-    live: bool
-    account_active: bool
-    # Empty for an account without an address. Only a verified one says who a person is.
-    email: str
-    email_verified: bool
-    display_name: str
 
 
 class SystemRandomSource:

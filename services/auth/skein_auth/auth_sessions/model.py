@@ -13,10 +13,12 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING, Protocol
 
 from skein_kit.identity.bearer_token import BearerToken
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"
@@ -84,6 +86,27 @@ class AuthSession:
 
     def lives(self, at: datetime) -> bool:
         return self.revoke_time is None and at < self.expire_time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuthSessionState:
+    """What an auth session is worth now."""
+
+    tenant_id: UUID
+    sign_in_id: UUID
+    account_id: UUID
+    # Empty: the account's own.
+    client_id: str
+    scopes: frozenset[str]
+    resources: tuple[str, ...]
+    auth_time: datetime
+    # Neither revoked nor expired.
+    live: bool
+    account_active: bool
+    # Empty for an account without an address. Only a verified one says who a person is.
+    email: str
+    email_verified: bool
+    display_name: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

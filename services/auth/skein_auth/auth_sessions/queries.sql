@@ -46,6 +46,17 @@ WHERE s.tenant_id = :tenant_id
                       WHERE t.tenant_id = :tenant_id AND t.refresh_token_id = :token_id)
 FOR UPDATE OF s;
 
+-- get_auth_session_of_refresh_token --
+-- Read the auth session that a refresh token belongs to, without a lock: for callers that only look.
+SELECT tenant_id, sign_in_id, account_id, client_id, scopes, resources, nonce, auth_time, create_time, expire_time,
+       coalesce(revoke_time, (SELECT c.revoke_time FROM auth.clients c
+                              WHERE c.client_id = s.client_id AND c.revoke_time >= s.create_time)) AS revoke_time,
+       (SELECT a.status = 'active' FROM auth.accounts a WHERE a.account_id = s.account_id) AS account_active
+FROM auth.sign_ins s
+WHERE s.tenant_id = :tenant_id
+  AND s.sign_in_id = (SELECT t.sign_in_id FROM auth.refresh_tokens t
+                      WHERE t.tenant_id = :tenant_id AND t.refresh_token_id = :token_id);
+
 -- use_sign_in --
 -- Record that tokens were given out; a time of :expire_time is from now on its end, and to the day its client's.
 WITH granted AS (

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.auth_sessions.auth_sessions import AuthSessionState
-from skein_auth.auth_sessions.model import AuthorizationCode, AuthSession, RefreshToken, RefreshTokenState
+from skein_auth.auth_sessions.model import (
+    AuthorizationCode,
+    AuthSession,
+    AuthSessionState,
+    RefreshToken,
+    RefreshTokenState,
+)
 from skein_auth.errors import InvalidRequest
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
@@ -96,12 +101,15 @@ class AuthSessionStore:
             await apply_changes(tx, sign_in, step.changes)
         return step, sign_in
 
-    async def look(self, presented: BearerToken) -> RefreshTokenState | None:
-        """Read a refresh token and its sign-in; None when there is no such one, or it does not prove itself."""
+    async def get_refresh_token_state(self, presented: BearerToken) -> RefreshTokenState | None:
+        """Read a refresh token and its auth session without a row lock.
+
+        None when there is no such token, or when its secret is wrong.
+        """
         tenant_id, token_id = presented.tenant_id, presented.token_id
         async with self._database.tenant(tenant_id) as tx:
             tokens = await tx.row(QUERIES["get_refresh_token"], tenant_id=tenant_id, refresh_token_id=token_id)
-            row = await tx.row(QUERIES["lock_sign_in_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
+            row = await tx.row(QUERIES["get_auth_session_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
         chain = None if row is None else _chain(_sign_in(row), tokens)
         return chain if chain is not None and presented.proves(chain.token.secret_hash) else None
 

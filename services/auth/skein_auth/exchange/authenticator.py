@@ -3,90 +3,32 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from skein_auth.api_keys.model import ApiKeyToken
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
 from skein_auth.errors import TenantNotFound
+from skein_auth.exchange.model import AuthenticatedIdentity, AuthenticationFailed, key_caller
 from skein_auth.exchange.refusal_cache import RejectedCredentialCache
 from skein_kit import canary
-from skein_kit.errors import CredentialExpired, CredentialInvalid, RpcError
+from skein_kit.errors import CredentialInvalid, RpcError
 from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import OPERATOR_PERMISSIONS, ROLE_PERMISSIONS, SYSTEM_PERMISSIONS
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from datetime import datetime
+    from uuid import UUID
 
     from skein_auth.api_keys.credential_lookup import CredentialLookup
     from skein_auth.api_keys.last_use import LastUseRecorder
-    from skein_auth.audit.recorder import AuditFields, AuditRecorder
+    from skein_auth.api_keys.model import StoredApiKey
+    from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
     from skein_auth.settings import SystemKeys
     from skein_auth.tenancy.tenants import TenantDirectory
 
-# What a key that is not there is compared with, so that a wrong secret takes the same path.
-_NOBODYS_HASH = bytes(32)
 # The services that exchange the system key for their identity; auth signs its own, others have none.
 EXCHANGING_SERVICES = frozenset({"worker"})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredApiKey:
-    """What the database keeps about one API key, bounded by the service account that it belongs to."""
-
-    secret_hash: bytes = field(repr=False)
-    permissions: frozenset[str]
-    agent_id: str = ""
-    expire_time: datetime | None
-    revoke_time: datetime | None
-    service_account_id: UUID | None = None
-    # Its service account is disabled, its agent is deleted, or a grant that made the key has ended.
-    disabled: bool = False
-    # The applications' grants that made the key or its service account.
-    grant_ids: tuple[UUID, ...] = ()
-    use_time: datetime | None = None
-
-    def judge(self, key: ApiKeyToken, at: datetime) -> None:
-        """Refuse a key that does not prove itself, or is over.
-
-        Only who holds the right secret learns more than that the credential is not valid.
-        """
-        if not key.proves(self.secret_hash):
-            raise CredentialInvalid
-        self.check(at)
-
-    def check(self, at: datetime) -> None:
-        """Refuse a key that was revoked, is disabled or has expired, in this order."""
-        if self.revoke_time is not None or self.disabled:
-            raise CredentialInvalid
-        if self.expire_time is not None and at >= self.expire_time:
-            raise CredentialExpired
-
-
-UNKNOWN_API_KEY = StoredApiKey(secret_hash=_NOBODYS_HASH, permissions=frozenset(), expire_time=None, revoke_time=None)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuthenticatedIdentity:
-    """Who a credential stands for, and until when."""
-
-    caller: Caller
-    # None: the credential never expires.
-    expire_time: datetime | None = None
-
-
-class AuthenticationFailed(Exception):
-    """A credential is not good: the refusal, and what is surely known of the credential, for the audit."""
-
-    def __init__(self, refusal: RpcError, *, is_final: bool = False, **facts: Unpack[AuditFields]) -> None:
-        """`is_final`: nothing that happens later makes the same credential good."""
-        super().__init__(refusal.message)
-        self.refusal = refusal
-        self.is_final = is_final
-        self.facts = facts
 
 
 class Authenticator:
@@ -233,16 +175,3 @@ class Authenticator:
         return AuthenticatedIdentity(
             caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLE_PERMISSIONS["member"])
         )
-
-
-def key_caller(tenant_id: UUID, key_id: UUID, stored: StoredApiKey) -> Caller:
-    """Return who calls with a key: the key itself, or the service account that it belongs to."""
-    account_id = stored.service_account_id
-    return Caller(
-        principal=f"api_key:{key_id}" if account_id is None else f"service_account:{account_id}",
-        tenant_id=tenant_id,
-        permissions=stored.permissions,
-        agent_id=stored.agent_id,
-        sign_in_id=None if account_id is None else key_id,
-        grant_ids=stored.grant_ids,
-    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skein_auth.audit.recorder import AuditFields
+    from skein_auth.audit.model import AuditFields
     from skein_kit.errors import RpcError
 
 TTL_SECONDS = 5.0

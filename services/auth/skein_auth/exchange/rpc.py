@@ -1,38 +1,47 @@
-"""The RPCs of IdentityService: parse, one call, reply."""
+"""RPCs: exchange and introspection of credentials."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import auth_pb2 as pb
-from skein.auth.v1 import auth_pb2_grpc as rpc
-from skein_auth import convert as wire
-from skein_auth.accounts.rpc import StandingRpcs
-from skein_auth.maintenance.store import DEFAULT_PURGE
+from skein.auth.v1 import auth_pb2
+from skein_auth.exchange import convert
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 
+if TYPE_CHECKING:
+    from skein_auth.api_keys.check_keys import CheckKeys
+    from skein_auth.exchange.authenticator import Authenticator
+    from skein_auth.signing.keyring import Keyring
 
-class IdentityServicer(StandingRpcs, rpc.IdentityServiceServicer):
-    """The exchange of credentials for signed identities."""
 
-    async def Exchange(self, request: pb.ExchangeRequest, context: Context) -> pb.ExchangeResponse:
+class ExchangeRpc:
+    """Exchange and introspection of credentials."""
+
+    def __init__(
+        self, *, authenticator: Authenticator, introspector: Authenticator, keyring: Keyring, check_keys: CheckKeys
+    ) -> None:
+        self._authenticator = authenticator
+        self._introspector = introspector
+        self._keyring = keyring
+        self._check_keys = check_keys
+
+    async def Exchange(self, request: auth_pb2.ExchangeRequest, context: Context) -> auth_pb2.ExchangeResponse:
         at = now()
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         if request.HasField("system"):
-            identity = await self._parts.identities.of_system(request.system.key, request.system.service, tenant_id)
+            identity = await self._authenticator.of_system(request.system.key, request.system.service, tenant_id)
         else:
-            identity = await self._parts.identities.of_bearer(request.bearer, tenant_id, at, audience=request.audience)
+            identity = await self._authenticator.of_bearer(request.bearer, tenant_id, at, audience=request.audience)
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
-        return wire.exchanged(*await self._parts.keyring.signed(identity.caller, at=at.timestamp(), until=until))
+        return convert.exchanged(*await self._keyring.signed(identity.caller, at=at.timestamp(), until=until))
 
-    async def GetCheckKeys(self, request: pb.GetCheckKeysRequest, context: Context) -> pb.GetCheckKeysResponse:
-        return pb.GetCheckKeysResponse(check_keys=await self._parts.check_keys.known())
+    async def GetCheckKeys(
+        self, request: auth_pb2.GetCheckKeysRequest, context: Context
+    ) -> auth_pb2.GetCheckKeysResponse:
+        return auth_pb2.GetCheckKeysResponse(check_keys=await self._check_keys.known())
 
-    async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        deleted = await self._parts.upkeep.delete_expired(caller(context).tenant(), now())
-        return pb.DeleteExpiredResponse(deleted_count=deleted)
-
-    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        counts, more = await self._parts.upkeep.purge(caller(context).tenant(), request.limit or DEFAULT_PURGE)
-        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)
+    async def Introspect(self, request: auth_pb2.IntrospectRequest, context: Context) -> auth_pb2.IntrospectResponse:
+        found = await self._introspector.introspect(request.credential, caller(context).tenant(), now())
+        return convert.introspection(found)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.accounts.one_time_tokens import client_address
 from skein_auth.attempts.model import auth_session_subject
@@ -17,14 +16,16 @@ from skein_kit.ids import new_id, now
 from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
+    from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.accounts.model import LoginCredentials
+    from skein_auth.accounts.store import AccountStore
     from skein_auth.attempts.model import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.federation.providers import ProviderIdentity, Providers
     from skein_auth.federation.store import IdentityStore
-    from skein_auth.second_factor.model import Totp
+    from skein_auth.second_factor.totp import Totp
     from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth import convert as wire
+from skein_auth.accounts import convert as account_convert
 from skein_auth.errors import IdentityNotFound, IdentityTaken, LastLoginMethod
+from skein_auth.federation import convert
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
 from skein_kit.errors import CredentialInvalid
@@ -52,7 +53,7 @@ class IdentityStore:
                 return None
             if row["login"] != proof.login:
                 await tx.execute(QUERIES["update_identity_login"], identity_id=row["identity_id"], login=proof.login)
-        return wire.account(row)
+        return account_convert.account(row)
 
     async def create_account(self, proof: ProviderIdentity) -> bool:
         """Make an account that the identity signs into; False when it signs into one meanwhile.
@@ -93,7 +94,7 @@ class IdentityStore:
                     )
                     if row is None:
                         raise IdentityTaken
-                    identity = wire.identity(row)
+                    identity = convert.identity(row)
                 response = pb.LinkIdentityResponse(identity=identity)
                 await self._requests.answer(tx, NO_TENANT, once, response)
         return response
@@ -111,7 +112,7 @@ class IdentityStore:
 
     async def list_identities(self, account_id: UUID) -> list[pb.Identity]:
         async with self._database.shared() as tx:
-            return [wire.identity(row) for row in await tx.rows(QUERIES["list_identities"], account_id=account_id)]
+            return [convert.identity(row) for row in await tx.rows(QUERIES["list_identities"], account_id=account_id)]
 
     async def _link(self, tx: Transaction, account_id: UUID, proof: ProviderIdentity) -> pb.Identity | None:
         """Return None when the identity signs into an account already, this one or another."""
@@ -129,7 +130,7 @@ class IdentityStore:
         if row is None:
             return None
         await self._audit.within(tx, "identity_linked", account_id=account_id, target=f"identity:{identity_id}")
-        return wire.identity(row)
+        return convert.identity(row)
 
 
 def _first(identity: pb.Identity | None) -> None:

@@ -26,12 +26,13 @@ from skein_kit.network.source_network import source_network
 if TYPE_CHECKING:
     from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.known_devices import KnownDevices
+    from skein_auth.accounts.model import LoginCredentials
     from skein_auth.accounts.passwords import PasswordCheck, Passwords
-    from skein_auth.accounts.store import AccountStore, LoginCredentials
+    from skein_auth.accounts.store import AccountStore
     from skein_auth.attempts.model import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.second_factor.model import Totp
+    from skein_auth.second_factor.totp import Totp
     from skein_kit.identity.identity_token import Caller
 
 
@@ -50,7 +51,7 @@ class LoginAttempt:
     @property
     def place(self) -> QueueKey:
         """Return where its passwords stand in the queue."""
-        return QueueKey.of_source(self.source) if self.device is None else QueueKey.of_device(self.device)
+        return QueueKey.of_source(self.source) if self.device is None else QueueKey.of_devices(self.device.account_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

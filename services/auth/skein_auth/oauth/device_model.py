@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein_auth.auth_sessions.model import (
     AuthSession,
@@ -20,6 +19,7 @@ from skein_auth.auth_sessions.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from skein_kit.identity.bearer_token import BearerToken
 

@@ -1,104 +1,113 @@
-"""The RPCs of OAuthService: parse, one call, reply."""
+"""RPCs: the authorization server."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import oauth_pb2 as pb
-from skein.auth.v1 import oauth_pb2_grpc as rpc
+from skein.auth.v1 import oauth_pb2
 from skein_auth.errors import InvalidClient
-from skein_auth.oauth import convert as wire
+from skein_auth.oauth import convert
 from skein_auth.oauth_clients.model import AUTH_METHOD_NONE, KNOWN_SCOPES
-from skein_auth.rpc_group import Rpcs
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 
+if TYPE_CHECKING:
+    from skein_auth.exchange.authenticator import Authenticator
+    from skein_auth.oauth.authorizations import Authorizations
+    from skein_auth.oauth.device_authorization import DeviceFlow
+    from skein_auth.oauth.token_endpoint import TokenEndpoint
+    from skein_auth.oauth_clients.registry import ClientRegistry
+    from skein_auth.signing.access_tokens import AccessTokens
 
-class ClientRpcs(Rpcs):
-    """What the operator does about applications."""
 
-    async def ImportClient(self, request: pb.ImportClientRequest, context: Context) -> pb.ImportClientResponse:
-        once = IdempotencyKey.of(caller(context), request)
-        return await self._parts.oauth.applications.take_over(request.client, request.secret_hash, once)
-
-
-class OAuthServicer(Rpcs, rpc.OAuthServiceServicer):
+class OAuthRpc:
     """The authorization server."""
 
+    def __init__(
+        self,
+        *,
+        tokens: AccessTokens,
+        clients: ClientRegistry,
+        authorizations: Authorizations,
+        devices: DeviceFlow,
+        endpoint: TokenEndpoint,
+        introspector: Authenticator,
+    ) -> None:
+        self._tokens = tokens
+        self._clients = clients
+        self._authorizations = authorizations
+        self._devices = devices
+        self._endpoint = endpoint
+        self._introspector = introspector
+
     async def GetServerMetadata(
-        self, request: pb.GetServerMetadataRequest, context: Context
-    ) -> pb.GetServerMetadataResponse:
-        tokens = self._parts.access_tokens
-        return pb.GetServerMetadataResponse(
+        self, request: oauth_pb2.GetServerMetadataRequest, context: Context
+    ) -> oauth_pb2.GetServerMetadataResponse:
+        tokens = self._tokens
+        return oauth_pb2.GetServerMetadataResponse(
             issuer=tokens.issuer(),
             resources=tokens.resources(),
             scopes=sorted(KNOWN_SCOPES),
-            registration_open=self._parts.oauth.applications.registration_open,
+            registration_open=self._clients.registration_open,
         )
 
-    async def RegisterClient(self, request: pb.RegisterClientRequest, context: Context) -> pb.RegisterClientResponse:
-        applications = self._parts.oauth.applications
-        return wire.registered(*await applications.register(request.client, request.initial_access_token))
-
-    async def GetClient(self, request: pb.GetClientRequest, context: Context) -> pb.GetClientResponse:
-        client = await self._parts.oauth.applications.managed(request.client_id, request.registration_access_token)
-        return pb.GetClientResponse(client=wire.client(client))
-
-    async def UpdateClient(self, request: pb.UpdateClientRequest, context: Context) -> pb.UpdateClientResponse:
-        client = await self._parts.oauth.applications.update(request.client, request.registration_access_token)
-        return pb.UpdateClientResponse(client=wire.client(client))
-
-    async def DeleteClient(self, request: pb.DeleteClientRequest, context: Context) -> pb.DeleteClientResponse:
-        await self._parts.oauth.applications.delete(request.client_id, request.registration_access_token)
-        return pb.DeleteClientResponse()
-
     async def CreateAuthorization(
-        self, request: pb.CreateAuthorizationRequest, context: Context
-    ) -> pb.CreateAuthorizationResponse:
-        return wire.authorization(await self._parts.oauth.authorizations.ask(request))
+        self, request: oauth_pb2.CreateAuthorizationRequest, context: Context
+    ) -> oauth_pb2.CreateAuthorizationResponse:
+        return convert.authorization(await self._authorizations.ask(request))
 
     async def ApproveAuthorization(
-        self, request: pb.ApproveAuthorizationRequest, context: Context
-    ) -> pb.ApproveAuthorizationResponse:
+        self, request: oauth_pb2.ApproveAuthorizationRequest, context: Context
+    ) -> oauth_pb2.ApproveAuthorizationResponse:
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
-        url = await self._parts.oauth.authorizations.answer(caller(context), request, tenant_id)
-        return pb.ApproveAuthorizationResponse(redirect_url=url)
+        url = await self._authorizations.answer(caller(context), request, tenant_id)
+        return oauth_pb2.ApproveAuthorizationResponse(redirect_url=url)
 
-    async def ExchangeToken(self, request: pb.ExchangeTokenRequest, context: Context) -> pb.ExchangeTokenResponse:
-        return wire.given(await self._parts.oauth.endpoint.exchange(request))
+    async def ExchangeToken(
+        self, request: oauth_pb2.ExchangeTokenRequest, context: Context
+    ) -> oauth_pb2.ExchangeTokenResponse:
+        return convert.given(await self._endpoint.exchange(request))
 
     async def StartDeviceAuthorization(
-        self, request: pb.StartDeviceAuthorizationRequest, context: Context
-    ) -> pb.StartDeviceAuthorizationResponse:
-        devices = self._parts.oauth.devices
-        return wire.device_codes(*await devices.start(request), devices.lifetime)
+        self, request: oauth_pb2.StartDeviceAuthorizationRequest, context: Context
+    ) -> oauth_pb2.StartDeviceAuthorizationResponse:
+        devices = self._devices
+        return convert.device_codes(*await devices.start(request), devices.lifetime)
 
     async def GetDeviceAuthorization(
-        self, request: pb.GetDeviceAuthorizationRequest, context: Context
-    ) -> pb.GetDeviceAuthorizationResponse:
-        return wire.device(await self._parts.oauth.devices.find(caller(context), request.user_code))
+        self, request: oauth_pb2.GetDeviceAuthorizationRequest, context: Context
+    ) -> oauth_pb2.GetDeviceAuthorizationResponse:
+        return convert.device(await self._devices.find(caller(context), request.user_code))
 
-    async def ApproveDevice(self, request: pb.ApproveDeviceRequest, context: Context) -> pb.ApproveDeviceResponse:
+    async def ApproveDevice(
+        self, request: oauth_pb2.ApproveDeviceRequest, context: Context
+    ) -> oauth_pb2.ApproveDeviceResponse:
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
-        await self._parts.oauth.devices.answer(caller(context), request, tenant_id)
-        return pb.ApproveDeviceResponse()
+        await self._devices.answer(caller(context), request, tenant_id)
+        return oauth_pb2.ApproveDeviceResponse()
 
-    async def RevokeToken(self, request: pb.RevokeTokenRequest, context: Context) -> pb.RevokeTokenResponse:
-        await self._parts.oauth.endpoint.revoke(request.client, request.token)
-        return pb.RevokeTokenResponse()
+    async def RevokeToken(
+        self, request: oauth_pb2.RevokeTokenRequest, context: Context
+    ) -> oauth_pb2.RevokeTokenResponse:
+        await self._endpoint.revoke(request.client, request.token)
+        return oauth_pb2.RevokeTokenResponse()
 
-    async def IntrospectToken(self, request: pb.IntrospectTokenRequest, context: Context) -> pb.IntrospectTokenResponse:
+    async def IntrospectToken(
+        self, request: oauth_pb2.IntrospectTokenRequest, context: Context
+    ) -> oauth_pb2.IntrospectTokenResponse:
         client = who = None
         if request.bearer:
-            identity = await self._parts.introspecting.of_bearer(request.bearer, None, now())
-            who = wire.may_introspect(identity.caller)
+            identity = await self._introspector.of_bearer(request.bearer, None, now())
+            who = convert.may_introspect(identity.caller)
         else:
-            client = await self._parts.oauth.applications.authenticated(request.client)
+            client = await self._clients.authenticated(request.client)
             if client.token_endpoint_auth_method == AUTH_METHOD_NONE:
                 raise InvalidClient
-        worth = await self._parts.oauth.endpoint.introspect(client, who, request.token)
-        return wire.worth(worth, self._parts.access_tokens.issuer())
+        worth = await self._endpoint.introspect(client, who, request.token)
+        return convert.worth(worth, self._tokens.issuer())
 
-    async def GetUserInfo(self, request: pb.GetUserInfoRequest, context: Context) -> pb.GetUserInfoResponse:
-        return wire.user(*await self._parts.oauth.endpoint.user(request.access_token))
+    async def GetUserInfo(
+        self, request: oauth_pb2.GetUserInfoRequest, context: Context
+    ) -> oauth_pb2.GetUserInfoResponse:
+        return convert.user(*await self._endpoint.user(request.access_token))

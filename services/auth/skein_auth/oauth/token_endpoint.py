@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein_auth.api_keys.model import ApiKeyToken
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import CodeRequest, GrantError, RefreshRequest
 from skein_auth.errors import (
@@ -22,7 +21,6 @@ from skein_auth.errors import (
     InvalidToken,
     SlowDown,
 )
-from skein_auth.exchange.authenticator import UNKNOWN_API_KEY
 from skein_auth.oauth.authorizations import requested_resources
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
@@ -36,16 +34,17 @@ from skein_kit.ids import now, parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
 
     from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.api_keys.credential_lookup import CredentialLookup
+    from skein_auth.api_keys.model import StoredApiKey
     from skein_auth.api_keys.store import ApiKeyStore
     from skein_auth.attempts.model import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.auth_sessions import AuthSessions, AuthSessionState
-    from skein_auth.auth_sessions.model import AuthSession, GrantResult, IssuedTokens
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.auth_sessions.model import AuthSession, AuthSessionState, GrantResult, IssuedTokens
     from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.exchange.authenticator import StoredApiKey
     from skein_auth.exchange.refusal_cache import RejectedCredentialCache
     from skein_auth.oauth.device_authorization import DeviceFlow
     from skein_auth.oauth_clients.model import Client
@@ -136,7 +135,7 @@ class TokenEndpoint:
         client = await self.applications.authenticated(given)
         at = now()
         if (presented := BearerToken.read(grants.REFRESH_PREFIX, text)) is not None:
-            found = await self.store.look(presented)
+            found = await self.store.get_refresh_token_state(presented)
             sign_in = None if found is None else found.sign_in
             if sign_in is None or sign_in.client_id != client.client_id:
                 return
@@ -232,7 +231,7 @@ class TokenEndpoint:
         if presented is None:
             raise InvalidGrant
         # Asked before anything is spent: while tenancy does not answer, nobody loses a grant.
-        found = await self.store.look(presented)
+        found = await self.store.get_refresh_token_state(presented)
         allowed = None if found is None else await self._allowed(found.sign_in.tenant_id, found.sign_in.account_id)
         if found is not None and allowed is None:
             raise InvalidGrant
@@ -346,7 +345,7 @@ class TokenEndpoint:
         return stored
 
     async def _of_refresh(self, presented: BearerToken, at: datetime) -> TokenIntrospection | None:
-        found = await self.store.look(presented)
+        found = await self.store.get_refresh_token_state(presented)
         if found is None:
             return None
         sign_in, token = found.sign_in, found.token

@@ -7,11 +7,9 @@ import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qsl, urlsplit
-from uuid import UUID
 
 from skein_auth.errors import (
     InvalidClient,
@@ -27,6 +25,8 @@ from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS, ROLE_PERMISS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import datetime
+    from uuid import UUID
 
 SECRET_PREFIX = "skein_cs_"  # noqa: S105 - a form, not a secret.
 REGISTRATION_PREFIX = "skein_reg_"

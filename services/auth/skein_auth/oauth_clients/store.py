@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth.errors import InvalidToken, TooManyAttempts
-from skein_auth.oauth import convert as wire
+from skein_auth.oauth_clients import convert
 from skein_auth.oauth_clients.model import Client
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT
@@ -58,7 +58,7 @@ class ClientStore:
                 raise ServiceUnavailable
             if is_new:
                 await audit.within(tx, "client_registered", client_id=client.client_id)
-            response = pb.ImportClientResponse(client=wire.client(_client(row)), existed=not is_new)
+            response = pb.ImportClientResponse(client=convert.client(_client(row)), existed=not is_new)
             await self._requests.answer(tx, NO_TENANT, once, response)
         return response
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.errors import CodeWrong, TotpStateInvalid
 from skein_auth.queries import QUERIES
+from skein_auth.second_factor.model import SecondFactor
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import now
@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.idempotency.store import IdempotencyKey
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SecondFactor:
-    """What an account signs in with, besides its name."""
-
-    # Both empty when the row was read for its second factor alone.
-    email: str = ""
-    password_hash: str | None = field(default=None, repr=False)
-    # Empty: none was started.
-    sealed_secret: bytes = field(repr=False)
-    confirmed: bool
-    # The last time step that a code was accepted for.
-    step: int
 
 
 class TotpStore:

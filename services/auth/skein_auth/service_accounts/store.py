@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth import convert as wire
 from skein_auth import permissions
 from skein_auth.api_keys.grant_end import revoke_keys_of_ended_grants
 from skein_auth.api_keys.quota import count_api_keys
 from skein_auth.errors import ServiceAccountNotFound
 from skein_auth.queries import QUERIES
+from skein_auth.service_accounts import convert
 from skein_kit.errors import RevisionStale
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id, now
@@ -57,7 +57,7 @@ class ServiceAccountStore:
                 created_by=draft.created_by,
                 grant_ids=list(draft.grant_ids),
             )
-            response = pb.CreateServiceAccountResponse(service_account=wire.service_account(_there(row)))
+            response = pb.CreateServiceAccountResponse(service_account=convert.service_account(_there(row)))
             await self._told(tx, "created", tenant_id, response.service_account.service_account_id)
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -70,7 +70,7 @@ class ServiceAccountStore:
             )
         if row is None:
             raise ServiceAccountNotFound
-        return wire.service_account(row)
+        return convert.service_account(row)
 
     async def list_service_accounts(
         self, tenant_id: UUID, *, before: UUID | None, size: int
@@ -78,7 +78,7 @@ class ServiceAccountStore:
         async with self._database.tenant(tenant_id) as tx:
             await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_service_accounts"], tenant_id=tenant_id, before=before, size=size)
-        return [wire.service_account(row) for row in rows]
+        return [convert.service_account(row) for row in rows]
 
     async def update_service_account(
         self, tenant_id: UUID, change: Change, once: IdempotencyKey
@@ -97,7 +97,7 @@ class ServiceAccountStore:
                 update_time=now(),
                 **change.applied(dict(current)),
             )
-            response = pb.UpdateServiceAccountResponse(service_account=wire.service_account(_there(row)))
+            response = pb.UpdateServiceAccountResponse(service_account=convert.service_account(_there(row)))
             await self._told(tx, "updated", tenant_id, str(change.service_account_id))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
@@ -126,7 +126,7 @@ class ServiceAccountStore:
                     )
                 )
                 await self._told(tx, "adopted", tenant_id, str(service_account_id))
-            response = pb.AdoptServiceAccountResponse(service_account=wire.service_account(row))
+            response = pb.AdoptServiceAccountResponse(service_account=convert.service_account(row))
             await self._requests.answer(tx, tenant_id, once, response)
         return response
 

@@ -8,12 +8,11 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
-from uuid import UUID
 
 from joserfc import jwt
 from joserfc.errors import JoseError
 
-from skein_auth.signing.keyring import ACCESS_ALGORITHM
+from skein_auth.signing.model import ACCESS_ALGORITHM
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialExpired, CredentialInvalid
 from skein_kit.identity.identity_token import LEEWAY_SECONDS
@@ -21,6 +20,7 @@ from skein_kit.ids import new_id, parse_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from uuid import UUID
 
     from joserfc.jwk import RSAKey
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 import asyncpg
@@ -14,8 +13,9 @@ from joserfc.jwk import OKPKey, RSAKey
 
 from skein_auth.encryption import DecryptionError
 from skein_auth.signing.identity_cache import IdentityCache
+from skein_auth.signing.model import NewKey
 from skein_kit.errors import RpcError
-from skein_kit.identity.identity_token import ALGORITHM, LIFETIME_SECONDS
+from skein_kit.identity.identity_token import LIFETIME_SECONDS
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 
@@ -24,14 +24,11 @@ if TYPE_CHECKING:
 
     from skein.auth.v1 import auth_pb2 as pb
     from skein_auth.encryption import SecretCipher
-    from skein_auth.signing.store import KeyStore
+    from skein_auth.signing.model import Purpose
+    from skein_auth.signing.store import SigningKeyStore
     from skein_kit.idempotency.store import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
-# Internal identities, and the access and ID tokens that the world verifies.
-Purpose = Literal["identity", "access"]
-ACCESS_ALGORITHM = "RS256"
-_RSA_BITS = 2048
 # A replaced key verifies for two lifetimes of a token: one for the last token that it signed, and time enough for other
 # replicas to notice its successor.
 OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
@@ -46,42 +43,10 @@ UNKNOWN_KEY_SECONDS = 0.25
 log = logs.get("auth")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewKey:
-    """A signing key on its way into the database."""
-
-    key_id: str
-    purpose: Purpose
-    # JSON Web Key (RFC 8037, RFC 7518).
-    public_jwk: str
-    sealed_private_jwk: bytes = field(repr=False)
-    create_time: datetime
-
-    @classmethod
-    async def make(cls, sealer: SecretCipher, at: datetime, purpose: Purpose = "identity") -> NewKey:
-        """Make a key; its id is its thumbprint (RFC 7638)."""
-        key: OKPKey | RSAKey
-        if purpose == "access":
-            # Looking for primes takes a while, in which the loop has other things to do.
-            key, algorithm = await asyncio.to_thread(RSAKey.generate_key, _RSA_BITS), ACCESS_ALGORITHM
-        else:
-            key, algorithm = OKPKey.generate_key("Ed25519", private=True), ALGORITHM
-        key_id = key.thumbprint()
-        names = {"kid": key_id, "use": "sig", "alg": algorithm}
-        private = json.dumps({**key.as_dict(private=True), **names})
-        return cls(
-            key_id=key_id,
-            purpose=purpose,
-            public_jwk=json.dumps({**key.as_dict(private=False), **names}),
-            sealed_private_jwk=sealer.seal(private.encode(), name=key_id),
-            create_time=at,
-        )
-
-
 class Keyring:
     """The keys that sign, and the public halves that verify access tokens, as this replica knows them."""
 
-    def __init__(self, store: KeyStore, sealer: SecretCipher, *, access_seconds: int = 3600) -> None:
+    def __init__(self, store: SigningKeyStore, sealer: SecretCipher, *, access_seconds: int = 3600) -> None:
         """Give replaced access keys `access_seconds`, the life of an access token, and a little more."""
         self._store = store
         self._sealer = sealer

@@ -1,54 +1,34 @@
-"""The operator's keys, and the keys that sign, in the database."""
+"""The signing keys in the database."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2 as pb
-from skein_auth import convert as wire
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
-from skein_auth.exchange.authenticator import UNKNOWN_API_KEY, StoredApiKey
 from skein_auth.queries import QUERIES
+from skein_auth.signing import convert
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.store import IdempotencyStore
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from uuid import UUID
 
     import asyncpg
 
-    from skein_auth.signing.keyring import NewKey, Purpose
+    from skein_auth.signing.model import NewKey, Purpose
     from skein_kit.database.transactions import Database
     from skein_kit.idempotency.store import IdempotencyKey
 
 
-class KeyStore:
-    """The operator's keys, and the keys that sign."""
+class SigningKeyStore:
+    """The keys that sign, shared by all replicas."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._requests = IdempotencyStore("auth")
         self._audit = AuditRecorder(AuditStore(database))
-
-    async def find_operator_key(self, api_key_id: UUID) -> StoredApiKey:
-        """Return NOBODY, which no key proves, when there is no such key."""
-        async with self._database.shared() as tx:
-            row = await tx.row(QUERIES["find_operator_key"], api_key_id=api_key_id)
-        if row is None:
-            return UNKNOWN_API_KEY
-        return StoredApiKey(
-            secret_hash=row["secret_hash"],
-            permissions=frozenset(),
-            expire_time=row["expire_time"],
-            revoke_time=row["revoke_time"],
-        )
-
-    async def list_check_keys(self) -> tuple[bytes, ...]:
-        """Read the keys of check digits, the one that makes new ones first."""
-        async with self._database.shared() as tx:
-            return tuple([row["secret"] for row in await tx.rows(QUERIES["list_check_keys"])])
 
     async def active_signing_key(self, purpose: Purpose = "identity") -> asyncpg.Record | None:
         """Read the id and the sealed private half of the key that signs; None before the first one."""
@@ -88,7 +68,7 @@ class KeyStore:
                 sealed_private_jwk=new.sealed_private_jwk,
                 create_time=new.create_time,
             )
-            response = pb.RotateSigningKeyResponse(signing_key=wire.new_signing_key(new))
+            response = pb.RotateSigningKeyResponse(signing_key=convert.new_signing_key(new))
             await self._audit.within(tx, "signing_key_rotated", target=f"signing_key:{new.key_id}")
             await self._requests.answer(tx, NO_TENANT, once, response)
         return response
@@ -97,4 +77,4 @@ class KeyStore:
         """Read the public halves that verify at this time, the key that signs first."""
         async with self._database.shared() as tx:
             rows = await tx.rows(QUERIES["list_signing_keys"], at=at, purpose=purpose)
-        return [wire.signing_key(row) for row in rows]
+        return [convert.signing_key(row) for row in rows]
