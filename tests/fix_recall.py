@@ -174,7 +174,7 @@ class Place:
         columns = {name: value for name, value in vars(facts).items() if name not in {"tags", "create_time"}}
         async with self.service.memory.shared() as tx:
             await tx.execute(Query.of("month", "SELECT memory.ensure_month(:at)"), at=facts.create_time)
-        async with self.service.memory.tenant(self.tenant_id) as tx:
+        async with self.service.memory.transaction(self.tenant_id) as tx:
             await tx.execute(
                 INSERT_MEMORY,
                 tenant_id=self.tenant_id,
@@ -196,7 +196,7 @@ class Place:
         """Write a message as the session service does, and have its vectors made unless `index` is false."""
         at = now()
         item_id = new_id(at)
-        async with self.service.session.tenant(self.tenant_id) as tx:
+        async with self.service.session.transaction(self.tenant_id) as tx:
             await tx.execute(INSERT_SESSION, tenant_id=self.tenant_id, session_id=session_id, at=at)
             await tx.execute(
                 INSERT_MESSAGE,

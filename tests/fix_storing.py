@@ -14,7 +14,7 @@ from skein_kit.cold_storage.files import ColdFiles
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.policies.store import Policies
 from skein_session.cold_storage.store import ColdStorageStore
@@ -27,7 +27,9 @@ async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
     tenant_id = UUID(tenant)
     async with Database.open(url, service="session", size=2, timeout=5) as database:
         months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
-        archives = ColdStorageStore(database, SessionIdempotencyStore(), Policies(), months, ColdFiles(Path(folder)))
+        archives = ColdStorageStore(
+            database, SessionIdempotencyStore(database), Policies(), months, ColdFiles(Path(folder))
+        )
         sys.stdout.write("begun\n")
         sys.stdout.flush()
         while True:

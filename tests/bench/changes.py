@@ -108,7 +108,7 @@ async def main() -> None:
             async def record(number: int) -> None:
                 tenant_id, _ = tenants[number]
                 event = Event(type="memory_created", entity_type="memory", entity_id="x", summary="note created")
-                async with database.tenant(tenant_id) as tx:
+                async with database.transaction(tenant_id) as tx:
                     await event_writer.insert_events(tx, tenant_id, [event], at=now(), by="bench")
 
             async def create(number: int) -> None:

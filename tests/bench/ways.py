@@ -23,7 +23,8 @@ from skein_client.channels import OPTIONS
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
@@ -49,6 +50,7 @@ from skein_recall.query.model import DEFAULT_LIMIT, Query
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
+from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.messages.model import MessageBatch
 from skein_session.messages.store import MessageStore
 from skein_session.sessions.idle_store import IdleSessionStore
@@ -138,7 +140,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(
                 memory,
-                idempotency=IdempotencyStore("memory"),
+                idempotency=IdempotencyStore(memory, "memory"),
                 quotas=QuotaCounter("memory"),
                 policies=Policies(),
                 vault=Vault(MasterKeys(None)),
@@ -146,7 +148,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             ),
             messages=MessageStore(
                 session,
-                IdempotencyStore("session"),
+                SessionIdempotencyStore(session),
                 QuotaCounter("session"),
                 _months(session),
                 IdleSessionStore(session, Policies()),

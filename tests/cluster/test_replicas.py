@@ -293,7 +293,7 @@ async def is_from_replica(database: Database, least: int = 0, *, seen: int = 0) 
     call = Call(path=GET, metadata={MIN_REVISION_KEY: format_revision(least)}, deadline=deadline, peer="test")
     call.saw(seen)
     with as_current_call(call):
-        async with database.tenant(uuid.uuid4()) as tx:
+        async with database.transaction(uuid.uuid4()) as tx:
             return bool(await tx.value(IN_RECOVERY))
 
 
@@ -304,7 +304,7 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
     answers: list[bool] = []
 
     async def answer(_request: pb.GetMemoryRequest, _context: object) -> pb.GetMemoryResponse:
-        async with database.tenant(tenant_id) as tx:
+        async with database.transaction(tenant_id) as tx:
             answers.append(await tx.value(IN_RECOVERY))
         return pb.GetMemoryResponse()
 
@@ -327,9 +327,9 @@ async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: 
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(path_max_hops=3):
         with as_current_call(call):
-            async with database.tenant(tenant_id) as tx:
+            async with database.transaction(tenant_id) as tx:
                 before = await policies.of(tx, tenant_id)
-        async with database.tenant(tenant_id) as tx:
+        async with database.transaction(tenant_id) as tx:
             now = await policies.of(tx, tenant_id)
 
     assert (before.path_max_hops, now.path_max_hops) == (5, 3)

@@ -14,7 +14,7 @@ from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:

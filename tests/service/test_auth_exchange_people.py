@@ -87,7 +87,7 @@ class People:
             create_time=at,
             expire_time=at + timedelta(hours=1),
         )
-        async with self.database.tenant(tenant.tenant_id) as tx:
+        async with self.database.transaction(tenant.tenant_id) as tx:
             await create_sign_in(tx, sign_in)
         return await self.token(
             TokenSubject(

@@ -28,7 +28,7 @@ from skein_cluster.embedded.databases import create_database
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.host.process import Host, run_services
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 

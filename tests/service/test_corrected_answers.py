@@ -9,7 +9,8 @@ from fix_memory import Alone
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyStore
 
 ONCE = IdempotencyKey(
     principal="api_key:1", method="skein.memory.v1.CreateMemoryRequest", request_id="r", fingerprint=b"f"
@@ -19,14 +20,15 @@ CORRECTED = pb.CreateMemoryResponse(memory=pb.Memory(content="a secret"))
 
 
 async def answered(pool: Database, tenant_id: UUID) -> pb.CreateMemoryResponse | None:
-    async with pool.tenant(tenant_id) as tx:
-        first = await IdempotencyStore("memory").claim(tx, tenant_id, ONCE, answer=ANSWER)
+    async with pool.transaction(tenant_id) as tx:
+        write = await IdempotencyStore(pool, "memory").claim(tx, tenant_id, ONCE, response=ANSWER.SerializeToString())
+    first = write.saved_response
     return None if first is None else pb.CreateMemoryResponse.FromString(first)
 
 
 async def correct(pool: Database, tenant_id: UUID) -> None:
-    async with pool.tenant(tenant_id) as tx:
-        await IdempotencyStore("memory").correct(tx, tenant_id, ONCE, CORRECTED)
+    async with pool.transaction(tenant_id) as tx:
+        await IdempotencyStore(pool, "memory").replace(tx, tenant_id, ONCE, CORRECTED.SerializeToString())
 
 
 async def test_an_answer_is_corrected_unless_it_was_emptied(alone: Alone, database: TestDatabase) -> None:

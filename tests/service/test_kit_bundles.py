@@ -82,7 +82,7 @@ def runs(query: str) -> float:
 @pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 0), (1, 1), (1, 3), (1, 40), (3, 1), (5, 1), (5, 8)])
 async def test_every_row_is_there_whatever_their_number(pool: Database, documents: int, words: int) -> None:
     made = bundle(documents, words)
-    async with pool.tenant(TENANT) as tx:
+    async with pool.transaction(TENANT) as tx:
         await insert_batch(tx, TENANT, made)
 
         found = [dict(row) for row in await tx.rows(READ, tenant_id=TENANT)]
@@ -98,7 +98,7 @@ def test_what_rows_share_must_be_what_the_query_takes_last() -> None:
 async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> None:
     before = runs("add_documents+add_postings")
 
-    async with pool.tenant(TENANT) as tx:
+    async with pool.transaction(TENANT) as tx:
         await insert_batch(tx, TENANT, bundle(1, 3))
 
     assert runs("add_documents+add_postings") == before + 1
@@ -106,7 +106,7 @@ async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> N
 
 @pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 2), (1, 40), (5, 8)])
 async def test_what_is_read_comes_back_and_the_rows_are_there(pool: Database, documents: int, words: int) -> None:
-    async with pool.tenant(TENANT) as tx:
+    async with pool.transaction(TENANT) as tx:
         found = await insert_batch_and_fetch(tx, TENANT, bundle(documents, words), DOUBLED, numbers=[1, 2])
 
         assert [row[0] for row in found] == [2, 4]
@@ -118,8 +118,8 @@ async def test_a_row_that_refers_to_nothing_refuses_all(pool: Database) -> None:
     strayed = InsertRows(POSTINGS, [{"item_id": new_id(AT), "term": "stray", "frequency": 1, **SAME}])
 
     with pytest.raises(asyncpg.ForeignKeyViolationError):
-        async with pool.tenant(TENANT) as tx:
+        async with pool.transaction(TENANT) as tx:
             await insert_batch(tx, TENANT, [documents, listed, strayed])
 
-    async with pool.tenant(TENANT) as tx:
+    async with pool.transaction(TENANT) as tx:
         assert await tx.value(COUNT, tenant_id=TENANT) == 0

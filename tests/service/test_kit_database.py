@@ -18,6 +18,7 @@ from skein_kit.calls.call import Call, as_current_call
 from skein_kit.database.named_queries import Query
 from skein_kit.database.probe import DatabaseProbe
 from skein_kit.database.transactions import Database, ReadLimits
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, ReadTooCostly, TransactionConflict
 
 SLOW = Query.of("slow", "SELECT pg_sleep(30)")
@@ -142,7 +143,7 @@ async def test_what_is_done_for_no_call_is_let_go_of_too_when_nobody_goes_on_wit
     """Cut off between the parts of a statement it is not idle, so that limit alone would never end it."""
     limit = Query.of("limit", "SELECT setting::integer FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'")
 
-    async with pool.tenant(UUID(int=7)) as tx:
+    async with pool.transaction(UUID(int=7)) as tx:
         assert 0 < await tx.value(limit) <= 30_000
 
 
@@ -160,13 +161,13 @@ async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_not
     read = Query.of("read", "SELECT current_setting('skein.tenant_id')")
 
     for _ in range(5):
-        async with pool.tenant(tenant_id, reads=True) as tx:
+        async with pool.transaction(tenant_id, READ_ONLY) as tx:
             assert await tx.value(read) == str(tenant_id)
         # The one connection is ready for the next transaction, and shows nobody's rows.
         async with pool.shared() as tx:
             assert await tx.value(read) == ""
     with pytest.raises(DatabaseUnavailable):
-        async with pool.tenant(tenant_id, reads=True) as tx:
+        async with pool.transaction(tenant_id, READ_ONLY) as tx:
             await tx.execute(Query.of("write", "DELETE FROM memory.entries"))
 
     assert await backend(pool)
@@ -230,5 +231,5 @@ async def test_a_statement_of_a_read_ends_in_its_own_time_whatever_the_deadline(
 
     async with Database.open(database.url, service="memory", size=1, timeout=30.0, limits=limits) as pool:
         with as_current_call(call), pytest.raises(ReadTooCostly):
-            async with pool.tenant(UUID(int=1), reads=reads) as tx:
+            async with pool.transaction(UUID(int=1), TxOptions(read_only=reads)) as tx:
                 await tx.value(SLOW)

@@ -13,6 +13,7 @@ from skein_kit.database import deferred_commit
 from skein_kit.database.connection_settings import connect_arguments
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.settings import SettingInvalid
 
 PLANS = Query.of("plans", "SELECT current_setting('plan_cache_mode')")
@@ -32,9 +33,9 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
 async def test_a_transaction_has_the_settings_that_a_connection_of_ours_would_have(pool: Database) -> None:
     tenant_id = uuid.uuid4()
 
-    async with pool.tenant(tenant_id) as tx:
+    async with pool.transaction(tenant_id) as tx:
         found = [await tx.value(query) for query in (PLANS, PATH, TENANT)]
-    async with pool.tenant(tenant_id, plans_again=False) as tx:
+    async with pool.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
         once = await tx.value(PLANS)
 
     assert found == ["force_custom_plan", '""', str(tenant_id)]
@@ -42,7 +43,7 @@ async def test_a_transaction_has_the_settings_that_a_connection_of_ours_would_ha
 
 
 async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_next(pool: Database) -> None:
-    async with pool.tenant(uuid.uuid4()) as tx:
+    async with pool.transaction(uuid.uuid4()) as tx:
         await tx.value(PLANS)
 
     connection = await pool.connections.acquire()
@@ -55,9 +56,9 @@ async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_n
 async def test_who_has_read_keeps_none_of_the_pooler_s_servers_from_others(
     pool: Database, database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deferred_commit, "REST_SECONDS", 3600.0)
+    monkeypatch.setattr(deferred_commit, "DEFER_SECONDS", 3600.0)
 
-    async with pool.tenant(uuid.uuid4(), reads=True) as tx:
+    async with pool.transaction(uuid.uuid4(), READ_ONLY) as tx:
         reading = await tx.value(BACKEND)
 
     async with database.superuser() as connection, asyncio.timeout(30):

@@ -17,6 +17,7 @@ from skein_kit.calls.call import Call, as_current_call
 from skein_kit.database import connection_pool, deferred_commit
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import DatabaseUnavailable
 
 BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
@@ -36,7 +37,7 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
 
 
 async def read(pool: Database, tenant_id: UUID = ONE) -> asyncpg.Record:
-    async with pool.tenant(tenant_id, plans_again=False, reads=True) as tx:
+    async with pool.transaction(tenant_id, TxOptions(plan_once=True, read_only=True)) as tx:
         row = await tx.row(SETTINGS)
     assert row is not None
     return row
@@ -84,17 +85,17 @@ async def test_a_reader_that_nobody_comes_after_ends_by_itself(pool: Database, d
 
 
 async def test_who_waits_for_a_connection_gets_that_of_the_reader(pool: Database) -> None:
-    async with pool.tenant(ONE, reads=True) as tx:
+    async with pool.transaction(ONE, READ_ONLY) as tx:
         reading = await tx.value(BACKEND)
         waiting = asyncio.create_task(read(pool, OTHER))
-        while not pool.connections.is_waited_for:
+        while not pool.connections.has_waiters:
             await asyncio.sleep(0)
 
     assert (await waiting)["backend"] == reading
 
 
 async def test_a_reader_whose_transaction_failed_unseen_leaves_a_clean_one(pool: Database) -> None:
-    async with pool.tenant(ONE, reads=True) as tx:
+    async with pool.transaction(ONE, READ_ONLY) as tx:
         with pytest.raises(asyncpg.DivisionByZeroError):
             await tx.value(Query.of("fails", "SELECT 1 / 0"))
 
@@ -102,11 +103,11 @@ async def test_a_reader_whose_transaction_failed_unseen_leaves_a_clean_one(pool:
 
 
 async def test_a_transaction_that_is_over_is_of_no_use(pool: Database) -> None:
-    async with pool.tenant(ONE, reads=True) as tx:
+    async with pool.transaction(ONE, READ_ONLY) as tx:
         pass
 
     # Another's transaction may be on the same connection by now.
-    async with pool.tenant(OTHER, reads=True):
+    async with pool.transaction(OTHER, READ_ONLY):
         with pytest.raises(asyncpg.InterfaceError, match="over"):
             await tx.value(BACKEND)
 
@@ -130,9 +131,9 @@ async def test_none_of_the_old_connections_rests_after_the_server_did_not_answer
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_pool, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(deferred_commit, "REST_SECONDS", 3600.0)
+    monkeypatch.setattr(deferred_commit, "DEFER_SECONDS", 3600.0)
     async with Database.open(database.url, service="memory", size=2, timeout=30.0) as pool:
-        async with pool.tenant(ONE, reads=True) as tx:
+        async with pool.transaction(ONE, READ_ONLY) as tx:
             old = await tx.value(BACKEND)
             silent = (await read(pool, OTHER))["backend"]
             os.kill(silent, signal.SIGSTOP)
@@ -174,7 +175,7 @@ async def test_a_reader_whose_call_is_over_gives_the_next_one_all_of_its_own_tim
     with as_current_call(Call(path="/test", metadata={}, deadline=deadline, peer="test")):
         await read(pool)
 
-    async with pool.tenant(OTHER, reads=True) as tx:
+    async with pool.transaction(OTHER, READ_ONLY) as tx:
         found = await tx.value(Query.of("patient", "SELECT current_setting('statement_timeout')"))
 
     assert found == "0"

@@ -147,7 +147,7 @@ async def test_an_item_that_changes_gets_the_vectors_of_its_new_text(house: Hous
     (item_id, *_) = await remembered(house.place)
     await house.change()
 
-    async with house.service.memory.tenant(house.place.tenant_id) as tx:
+    async with house.service.memory.transaction(house.place.tenant_id) as tx:
         await postings.remove(tx, house.place.tenant_id, [UUID(item_id)])
         document = postings.Document(item_id=UUID(item_id), kind="memory", text="owls", revision=2)
         await postings.add_documents(tx, house.place.tenant_id, [document])
@@ -213,7 +213,7 @@ async def test_a_vector_that_came_with_an_item_stays_and_the_other_model_makes_i
     await house.work()
     tenant_id, item_id = house.place.tenant_id, UUID(await house.place.remember("Owls hunt at night.", index=False))
 
-    async with house.service.memory.tenant(tenant_id) as tx:
+    async with house.service.memory.transaction(tenant_id) as tx:
         await postings.remove(tx, tenant_id, [item_id])
         vector = normalize([1.0, *[0.0] * 383])
         document = postings.Document(item_id=item_id, kind="memory", text="Owls hunt at night.", embedding=vector)

@@ -53,7 +53,7 @@ async def pool(cluster: Cluster) -> AsyncIterator[Database]:
 
 async def charge(pool: Database, quotas: QuotaCounter, tenant_id: uuid.UUID, amount: int) -> bool:
     try:
-        async with pool.tenant(tenant_id) as tx:
+        async with pool.transaction(tenant_id) as tx:
             await quotas.charge(tx, tenant_id, {"memories": amount})
     except QuotaExceeded:
         return False
@@ -156,7 +156,7 @@ async def test_what_was_counted_before_the_limit_counts(cluster: Cluster, tenant
 
 async def test_nothing_is_counted_of_work_that_is_rolled_back(tenant: Tenant, pool: Database) -> None:
     async def fail() -> None:
-        async with pool.tenant(tenant.tenant_id) as tx:
+        async with pool.transaction(tenant.tenant_id) as tx:
             await QuotaCounter("memory").charge(tx, tenant.tenant_id, {"memories": 5})
             raise LookupError
 

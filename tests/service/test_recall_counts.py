@@ -25,13 +25,13 @@ async def many(place: Place, text: str, count: int, *, embedding: NDArray[np.flo
     documents = [
         postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=embedding) for _ in range(count)
     ]
-    async with place.service.memory.tenant(place.tenant_id) as tx:
+    async with place.service.memory.transaction(place.tenant_id) as tx:
         await postings.add_documents(tx, place.tenant_id, documents)
     return [document.item_id for document in documents]
 
 
 async def forget(place: Place, item_ids: list[UUID]) -> None:
-    async with place.service.memory.tenant(place.tenant_id) as tx:
+    async with place.service.memory.transaction(place.tenant_id) as tx:
         await postings.remove(tx, place.tenant_id, item_ids)
 
 

@@ -146,7 +146,7 @@ async def test_the_same_item_twice_in_a_request_is_indexed_once(recall_alone: Re
 async def test_vectors_and_postings_go_with_the_document(recall_alone: RecallAlone, place: Place) -> None:
     item_id = await place.remember("green tea")
 
-    async with recall_alone.memory.tenant(place.tenant_id) as tx:
+    async with recall_alone.memory.transaction(place.tenant_id) as tx:
         await postings.remove(tx, place.tenant_id, [UUID(item_id)])
 
     assert await vectors_of(recall_alone, item_id) == 0

@@ -26,7 +26,7 @@ FEW = memory_pb2.MemoryFilter(tags_any=["few"])
 
 async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_many_there_are(place: Place) -> None:
     documents = [postings.Document(item_id=new_id(now()), kind="memory", text="tea") for _ in range(OTHERS)]
-    async with place.service.memory.tenant(place.tenant_id) as tx:
+    async with place.service.memory.transaction(place.tenant_id) as tx:
         await postings.add_documents(tx, place.tenant_id, documents)
     for number in range(4):
         await place.remember(f"Kettle number {number}.")
@@ -93,7 +93,7 @@ async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_change
         async with store.reading(place.tenant_id, filtered=False) as reading:
             before = await changed(reading)
             # Another transaction, committed between two statements of this one.
-            async with place.service.memory.tenant(place.tenant_id) as tx:
+            async with place.service.memory.transaction(place.tenant_id) as tx:
                 document = postings.Document(item_id=items[0], kind="memory", text="The kettle is green.")
                 await postings.remove(tx, place.tenant_id, items[:1])
                 await postings.add_documents(tx, place.tenant_id, [document])

@@ -38,7 +38,7 @@ async def index_alone(place: Place, texts: Sequence[str]) -> list[UUID]:
     """Write index rows alone, with vectors: of items that nobody may be shown."""
     vector = np.array(pointing(0.0, 1.0), dtype=np.float32)
     documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=vector) for text in texts]
-    async with place.service.memory.tenant(place.tenant_id) as tx:
+    async with place.service.memory.transaction(place.tenant_id) as tx:
         await postings.add_documents(tx, place.tenant_id, documents)
     return [document.item_id for document in documents]
 
@@ -148,7 +148,7 @@ async def test_a_question_as_long_as_allowed_is_answered(place: Place) -> None:
 async def test_what_is_counted_while_it_goes_away_is_taken_off_again(place: Place) -> None:
     (item_id,) = await index_alone(place, ["green tea"])
 
-    async with place.service.memory.tenant(place.tenant_id) as tx:
+    async with place.service.memory.transaction(place.tenant_id) as tx:
         await postings.subtract_counts(tx, place.tenant_id, [item_id])
         await count(place)
         await tx.execute(postings._QUERIES["delete_documents"], tenant_id=place.tenant_id, item_ids=[item_id])
@@ -160,7 +160,7 @@ async def test_what_is_counted_while_it_goes_away_is_taken_off_again(place: Plac
 async def test_messages_that_are_counted_while_their_session_goes_away_are_taken_off_again(place: Place) -> None:
     item_id = UUID(await place.say("green tea", session_id="s1"))
 
-    async with place.service.session.tenant(place.tenant_id) as tx:
+    async with place.service.session.transaction(place.tenant_id) as tx:
         await postings.subtract_session_counts(tx, place.tenant_id, "s1")
         await count(place)
         await tx.execute(postings._QUERIES["delete_documents"], tenant_id=place.tenant_id, item_ids=[item_id])

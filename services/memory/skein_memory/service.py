@@ -103,7 +103,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
     cold = ColdFiles(settings.archives(host.environment))
     max_content = settings.max_content_characters
-    idempotency, quotas, vault = IdempotencyStore("memory"), QuotaCounter("memory"), Vault(master_keys)
+    quotas, vault = QuotaCounter("memory"), Vault(master_keys)
     async with (
         host.database("memory", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
@@ -114,6 +114,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             await key_check.at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
         policies = shared_policy_cache(database)
+        idempotency = IdempotencyStore(database, "memory")
 
         memories = MemoryStore(
             database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months

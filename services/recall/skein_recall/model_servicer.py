@@ -10,7 +10,7 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
 from skein_kit.rpc import pagination

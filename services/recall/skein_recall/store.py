@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.search_text.vector_columns import for_table
 from skein_kit.search_text.vector_columns import prepare_connection as take_vectors
 from skein_recall.erasure.store import ErasureStore
@@ -76,7 +77,7 @@ class Store:
 
         Which index serves a filter depends on its values; `filtered` says that those statements come first.
         """
-        transaction = self._database.tenant(tenant_id, plans_again=filtered, reads=True)
+        transaction = self._database.transaction(tenant_id, TxOptions(plan_once=not filtered, read_only=True))
         return QueryTransaction(transaction, tenant_id, plans_again=filtered)
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_kit.database.transactions import Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.key import IdempotencyKey
 
 _QUERIES = Queries.of("skein_session")
 
@@ -21,10 +21,10 @@ _QUERIES = Queries.of("skein_session")
 class SessionIdempotencyStore(IdempotencyStore):
     """The saved responses of the session service."""
 
-    def __init__(self) -> None:
-        super().__init__("session")
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, "session")
 
-    async def answer(self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, response: Message) -> None:
+    async def save_response(self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, response: Message) -> None:
         """Save the response of a claimed request, and the session that it shows."""
         if not key.request_id:
             return

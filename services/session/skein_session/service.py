@@ -60,7 +60,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         AccessLog(database, shared_policy_cache(database), counts_uses=False).open() as access_log,
     ):
         policies = shared_policy_cache(database)
-        idempotency, quotas = SessionIdempotencyStore(), QuotaCounter("session")
+        idempotency, quotas = SessionIdempotencyStore(database), QuotaCounter("session")
         months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
         recall = host.channel("recall")
         embeddings = EmbeddingClient(

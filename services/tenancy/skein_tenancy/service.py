@@ -12,6 +12,7 @@ from skein.tenancy.v1 import tenancy_pb2_grpc as rpc
 from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.quotas.store import QuotaCounter
 from skein_tenancy.agents.rpc import AgentHandlers
@@ -20,7 +21,6 @@ from skein_tenancy.canary.provisioner import provision
 from skein_tenancy.canary.store import CanaryStore
 from skein_tenancy.deletions.rpc import DeletionHandlers
 from skein_tenancy.deletions.store import DeletionStore
-from skein_tenancy.idempotency import IdempotentWrites
 from skein_tenancy.invitations.mailer import InvitationMailer
 from skein_tenancy.invitations.rpc import InvitationHandlers
 from skein_tenancy.invitations.store import InvitationStore
@@ -60,34 +60,34 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     accounts = AccountClient(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")))
     registry = ServicerRegistry()
     async with host.database("tenancy", registry) as database, AsyncExitStack() as stack:
-        writes, quota_counter = IdempotentWrites(database), QuotaCounter("tenancy")
+        idempotency, quota_counter = IdempotencyStore(database, "tenancy"), QuotaCounter("tenancy")
         agents, members = AgentStore(database, quota_counter), MemberStore(database, quota_counter)
         invitations, quotas = InvitationStore(database, members), QuotaStore(database)
         rate_limits = RateLimitStore(database)
-        member_handlers = MemberHandlers(members, accounts, writes)
+        member_handlers = MemberHandlers(members, accounts, idempotency)
         invitation_handlers = InvitationHandlers(
-            invitations, mailer, accounts, writes, max_per_hour=settings.invitations_most
+            invitations, mailer, accounts, idempotency, max_per_hour=settings.invitations_most
         )
         deletion_handlers = DeletionHandlers(
-            DeletionStore(database), writes, default_grace=timedelta(seconds=settings.delete_grace_seconds)
+            DeletionStore(database), idempotency, default_grace=timedelta(seconds=settings.delete_grace_seconds)
         )
-        quota_handlers = QuotaHandlers(quotas, writes)
+        quota_handlers = QuotaHandlers(quotas, idempotency)
         servicer = TenancyServicer(
-            organizations=OrganizationHandlers(OrganizationStore(database), writes),
+            organizations=OrganizationHandlers(OrganizationStore(database), idempotency),
             tenants=TenantHandlers(
                 TenantStore(database, members, quotas),
                 accounts,
-                writes,
+                idempotency,
                 accounts_organization=settings.accounts_organization,
                 max_owned=settings.accounts_tenants_most,
             ),
             deletions=deletion_handlers,
             members=member_handlers,
             invitations=invitation_handlers,
-            agents=AgentHandlers(agents, writes),
-            subjects=SubjectHandlers(SubjectStore(database, quota_counter), writes),
-            tools=ToolHandlers(ToolStore(database, quota_counter), writes),
-            policies=PolicyHandlers(PolicyStore(database), writes),
+            agents=AgentHandlers(agents, idempotency),
+            subjects=SubjectHandlers(SubjectStore(database, quota_counter), idempotency),
+            tools=ToolHandlers(ToolStore(database, quota_counter), idempotency),
+            policies=PolicyHandlers(PolicyStore(database), idempotency),
             quotas=quota_handlers,
         )
         internal_servicer = TenancyInternalServicer(
@@ -96,7 +96,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             invitations=invitation_handlers,
             quotas=quota_handlers,
             rate_limits=RateLimitHandlers(rate_limits, DefaultRateLimits.from_settings(settings)),
-            maintenance=MaintenanceHandlers(invitations, rate_limits, agents, writes),
+            maintenance=MaintenanceHandlers(database, invitations, rate_limits, agents, idempotency),
         )
         registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
         registry.add(rpc.add_UpkeepServiceServicer_to_server, internal_servicer)

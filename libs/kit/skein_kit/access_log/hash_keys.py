@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.tx_options import TxOptions
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -33,7 +34,7 @@ class AccessLogKeys:
         key = self._known.get(tenant_id)
         if key is not None:
             return key
-        async with self._database.tenant(tenant_id, plans_again=False, aside=True) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True, skip_replica=True)) as tx:
             found: bytes | None = await tx.value(self._read, tenant_id=tenant_id)
             if found is None:
                 made = secrets.token_bytes(KEY_BYTES)

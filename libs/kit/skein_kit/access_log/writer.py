@@ -22,6 +22,7 @@ from skein_kit.access_log.event import AccessEvent, access_event, has_query_fiel
 from skein_kit.access_log.hash_keys import AccessLogKeys
 from skein_kit.background import background_tasks
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import AccessLogUnavailable, RpcError
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_ids, now
@@ -192,18 +193,18 @@ class AccessLog:
             log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
 
     async def _insert_all(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
-        async with self._database.tenant(tenant_id, lasting=False, plans_again=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
             for query, values in batch.insert_statements(tenant_id, accesses):
                 await tx.execute(query, **values)
             for counted in batch.use_count_statements(tenant_id, uses):
-                tx.last_words += f"{counted}; "
+                tx.commit_prefix += f"{counted}; "
 
     async def _count_each(self, tenant_id: UUID, uses: Tally[str]) -> None:
         at = now()
         try:
             for memory_id, count in sorted(uses.items()):
                 with suppress(asyncpg.ForeignKeyViolationError):
-                    async with self._database.tenant(tenant_id, lasting=False) as tx:
+                    async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
                         await tx.execute(
                             self._count,
                             tenant_id=tenant_id,
@@ -218,7 +219,7 @@ class AccessLog:
         """Record an access before it begins; return its rows by the memories that they name."""
         ids = new_ids(access.create_time, access.row_count)
         try:
-            async with self._database.tenant(access.tenant_id, aside=True) as tx:
+            async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
                 await tx.insert(self._insert, access.tenant_id, access.rows(ids))
         except (RpcError, asyncpg.PostgresError) as error:
             raise AccessLogUnavailable from error
@@ -228,7 +229,7 @@ class AccessLog:
         """Say how a recorded access ended, and which other memories it touched; no answer leaves before that."""
         rest = access.of(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
         try:
-            async with self._database.tenant(access.tenant_id, aside=True) as tx:
+            async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
                 await tx.execute(
                     self._finish,
                     tenant_id=access.tenant_id,
@@ -265,7 +266,9 @@ class AccessLog:
         known = self._policies.known(tenant_id)
         if known is not None:
             return known
-        async with self._database.tenant(tenant_id, plans_again=False, aside=True, reads=True) as tx:
+        async with self._database.transaction(
+            tenant_id, TxOptions(plan_once=True, skip_replica=True, read_only=True)
+        ) as tx:
             return await self._policies.of(tx, tenant_id)
 
 

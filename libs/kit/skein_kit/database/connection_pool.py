@@ -1,7 +1,7 @@
-"""The connections of one pool: how a transaction gets one and begins on it, and how it gives it back.
+"""The connections of one pool: a transaction acquires one, begins on it and returns it.
 
-Whatever happens to whoever used one, it goes back to the pool without a transaction, rests where the next one ends that
-(skein_kit.database.deferred_commit), or is hung up on.
+A connection returns to the pool without an open transaction, waits for a deferred commit
+(skein_kit.database.deferred_commit), or is closed.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from skein_kit.telemetry.metrics import POOL_LIMIT, POOL_SIZE, POOL_WAIT
 if TYPE_CHECKING:
     from skein_kit.database.deferred_commit import Connection
 
-# A server that is there begins and ends a transaction in less, whatever it has to do.
+# A healthy server begins and ends any transaction in less.
 ANSWER_SECONDS = 5.0
-# Whoever leaves a transaction undone waits so long for its end, which goes on without them.
-_PARTING_SECONDS = 0.5
+# A failed transaction waits so long for its rollback, which then goes on in the background.
+_ROLLBACK_WAIT_SECONDS = 0.5
 
 
 class ConnectionPool:
-    """Those of one pool, which somebody else closes."""
+    """The connections of one pool. The owner of the asyncpg pool closes it."""
 
     def __init__(
         self, pool: asyncpg.Pool[asyncpg.Record], *, whose: str, timeout: float, pooled: bool, reads: bool,
         read_seconds: float,
     ) -> None:  # fmt: skip
-        """`whose` they are is told in metrics; a transaction waits up to `timeout` seconds for one.
+        """`whose` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
 
-        `pooled`: by way of a PgBouncer; `reads`: nothing is written; `read_seconds`: the most that a statement of a
-        transaction that only reads may take (0: as long as its call has).
+        `pooled`: a PgBouncer lies between; `reads`: every transaction is read-only; `read_seconds`: the limit of one
+        statement of a read-only transaction (0: the deadline of its call).
         """
         self._read_seconds = read_seconds
         self._only_reads = reads
@@ -49,33 +49,33 @@ class ConnectionPool:
         self._begin_reading = f"BEGIN READ ONLY{settings}"
         self._begin = self._begin_reading if reads else f"BEGIN{settings}"
         self._timeout = timeout
-        # On their way back, which nobody waits for; and those whose next user ends what they are at.
-        self._taking: set[asyncio.Future[None]] = set()
-        self._resting = DeferredCommitPool(self._taken_back)
-        # A PgBouncer keeps a server for a transaction; one that rests would keep it from others.
-        self._lets_rest = not pooled
+        # Connections that return to the pool in the background.
+        self._returning: set[asyncio.Future[None]] = set()
+        self._deferred = DeferredCommitPool(self.commit_in_background)
+        # A PgBouncer assigns a server connection to each open transaction: a deferred one would block others.
+        self._can_defer = not pooled
         self._waiting = 0
-        # How often the server did not answer, so that all connections were given up.
-        self.given_up = 0
+        # Grows when the server does not answer, so that every connection is replaced.
+        self.generation = 0
         self._wait = POOL_WAIT.labels(whose)
         self._resource = f"database connections of {whose}"
         POOL_LIMIT.labels(whose).set(pool.get_max_size())
         busy, idle = POOL_SIZE.labels(whose, "busy"), POOL_SIZE.labels(whose, "idle")
-        busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._resting))
-        idle.set_function(lambda: pool.get_idle_size() + len(self._resting))
+        busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._deferred))
+        idle.set_function(lambda: pool.get_idle_size() + len(self._deferred))
 
     @property
-    def is_waited_for(self) -> bool:
-        """Say whether somebody waits for a connection."""
+    def has_waiters(self) -> bool:
+        """Return whether a transaction waits for a connection."""
         return self._waiting > 0
 
-    async def begun(self, settings: str, *, reads: bool) -> Connection:
-        """Return a connection inside of a new transaction with these settings, each "; SET LOCAL name = 'value'".
+    async def begin(self, settings: str, *, read_only: bool) -> Connection:
+        """Return a connection in a new transaction with these settings, each "; SET LOCAL name = 'value'".
 
-        Raises DatabaseBusy, DatabaseUnavailable, and what the driver raises.
+        Raises DatabaseBusy, DatabaseUnavailable, and the errors of the driver.
         """
-        begin = self._begin_reading if reads else self._begin
-        connection = self._resting.take()
+        begin = self._begin_reading if read_only else self._begin
+        connection = self._deferred.take()
         if connection is None:
             connection = await self.acquire()
         else:
@@ -84,45 +84,44 @@ class ConnectionPool:
         is_begun = False
         try:
             version = connection.get_server_version().major
-            limit = timeout_settings(version, self._read_seconds, reads=reads or self._only_reads)
+            limit = timeout_settings(version, self._read_seconds, reads=read_only or self._only_reads)
             await self._start(connection, begin + settings + limit)
             is_begun = True
         finally:
             if not is_begun:
-                await self.abandon(connection)
+                await self.rollback_and_release(connection)
         return connection
 
-    def rests(self, connection: Connection, given_up: int) -> bool:
-        """Let a connection rest inside of a transaction that only read, if it may; else say no.
+    def defer_commit(self, connection: Connection, generation: int) -> bool:
+        """Keep the read-only transaction open for the next one to commit; return False when it must end now.
 
-        It may not when connections were given up since they had been so often, as it then is one of those.
+        `generation` is that of the transaction's begin: connections of older ones are to be replaced.
         """
-        may = self._lets_rest and not self._waiting and self.given_up == given_up
-        return may and self._resting.put(connection)
+        can_defer = self._can_defer and not self._waiting and self.generation == generation
+        return can_defer and self._deferred.put(connection)
 
-    async def abandon(self, connection: Connection) -> None:
-        """End a transaction that was left undone, and wait for that, but not for long."""
-        # In one piece: whoever is cancelled a second time (a deadline does that) leaves while this goes on, and nobody
-        # waits past their time for a server that does not answer.
-        await asyncio.wait({self._taken_back(connection, "ROLLBACK")}, timeout=_PARTING_SECONDS)
+    async def rollback_and_release(self, connection: Connection) -> None:
+        """Roll back, and wait for it, but not for long."""
+        # A task of its own: a deadline may cancel the waiting call a second time, and the rollback goes on.
+        await asyncio.wait({self._return(connection, "ROLLBACK")}, timeout=_ROLLBACK_WAIT_SECONDS)
 
-    def end_aside(self, connection: Connection) -> None:
-        """End a transaction that only read: nothing was written, so nobody needs to hear how it ends."""
-        self._taken_back(connection)
+    def commit_in_background(self, connection: Connection) -> None:
+        """Commit a read-only transaction and return its connection: the caller needs no result."""
+        self._return(connection, "COMMIT")
 
     async def release(self, connection: Connection) -> None:
-        """Give a connection back that is in no transaction."""
-        self._resting.left(connection)
-        # A connection that the server closed meanwhile has gone back by itself, and a second time is refused. Whatever
-        # else goes wrong here concerns the next transaction, for which the pool opens a new connection.
+        """Return a connection without a transaction to the pool."""
+        self._deferred.remove(connection)
+        # The pool has already taken back a connection that the server closed, and refuses it here. After any other
+        # error the pool opens a new connection for the next transaction.
         with suppress(*UNAVAILABLE, asyncpg.PostgresError):
             await self._pool.release(connection)
 
-    def wake(self) -> None:
-        """Have all that rest go back to the pool, and none rest again."""
-        self._lets_rest = False
-        for connection in self._resting.dismiss():
-            self._taken_back(connection)
+    def flush(self) -> None:
+        """Commit the deferred transactions, and defer none from now on."""
+        self._can_defer = False
+        for connection in self._deferred.flush():
+            self.commit_in_background(connection)
 
     async def acquire(self) -> Connection:
         """Wait for a connection. Raises DatabaseBusy, DatabaseUnavailable."""
@@ -131,7 +130,7 @@ class ConnectionPool:
         try:
             return await self._pool.acquire(timeout=self._timeout)
         except TimeoutError:
-            # With room in the pool, or a connection to spare, it was the connecting that took too long.
+            # With room in the pool, or an idle connection, connecting has taken too long.
             has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
             raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
         finally:
@@ -142,40 +141,40 @@ class ConnectionPool:
         try:
             await connection.execute(begin, timeout=ANSWER_SECONDS)
         except TimeoutError:
-            await self._give_up(connection)
+            await self._replace_all(connection)
             raise DatabaseUnavailable from None
 
     def _waited(self, seconds: float) -> None:
         self._wait.observe(seconds)
         DELAYS.waited(self._resource, seconds)
 
-    def _taken_back(self, connection: Connection, ending: str = "COMMIT") -> asyncio.Future[None]:
-        taking = asyncio.ensure_future(self._take_back(connection, ending))
-        self._taking.add(taking)
-        taking.add_done_callback(self._taking.discard)
-        return taking
+    def _return(self, connection: Connection, ending: str) -> asyncio.Future[None]:
+        returning = asyncio.ensure_future(self._end_and_release(connection, ending))
+        self._returning.add(returning)
+        returning.add_done_callback(self._returning.discard)
+        return returning
 
-    async def _give_up(self, connection: Connection) -> None:
-        """Hang up on a server that does not answer; the pool's other connections go the same way, so all are new."""
-        # If the pool has not taken it back by itself meanwhile.
+    async def _replace_all(self, connection: Connection) -> None:
+        """Close the connection of a server that does not answer, and have the pool replace all others."""
+        # The pool may have taken it back by itself.
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
-        self.given_up += 1
-        for other in self._resting.dismiss():
+        self.generation += 1
+        for other in self._deferred.flush():
             with suppress(asyncpg.InterfaceError):
                 other.terminate()
             await self.release(other)
         await self._pool.expire_connections()
 
-    async def _take_back(self, connection: Connection, ending: str) -> None:
+    async def _end_and_release(self, connection: Connection, ending: str) -> None:
         try:
-            # Unasked: of a BEGIN that was cancelled on its way nobody knows yet whether it arrived.
+            # Sent in any case: a cancelled BEGIN may have reached the server.
             if not connection.is_closed():
                 await connection.execute(ending, timeout=ANSWER_SECONDS)
         except TimeoutError:
-            await self._give_up(connection)
+            await self._replace_all(connection)
         except (*UNAVAILABLE, asyncpg.PostgresError):
-            # The connection is of no more use; the pool replaces it.
+            # The connection is broken; the pool replaces it.
             with suppress(asyncpg.InterfaceError):
                 connection.terminate()
         await self.release(connection)

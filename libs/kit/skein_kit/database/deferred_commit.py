@@ -1,7 +1,7 @@
-"""Connections between two transactions: the first one only read and is not ended yet, the next one ends it.
+"""Connections whose read-only transaction is still open: the next transaction on them commits it.
 
-So a transaction that reads has no round trip of its own for its end, and whoever comes next needs nothing of the pool.
-What it holds meanwhile are locks that keep tables from being altered, and now and then a snapshot: for a moment only.
+A read-only transaction so saves the round trip of its commit, and the next one the visit to the pool. Until then its
+connection keeps locks that block ALTER TABLE, and sometimes a snapshot: for DEFER_SECONDS at most.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 
-# Whoever rests longer is called up: its transaction is ended, and it goes back to the pool. A loop's time may be behind
-# by so much.
-REST_SECONDS, _BEHIND_SECONDS = 0.02, 0.002
-# The pool looks at what comes back to it, so each comes back now and then: after so many transactions.
+# Connections idle longer than this are committed and returned to the pool. The loop's clock may lag by the second.
+DEFER_SECONDS, _CLOCK_LAG_SECONDS = 0.02, 0.002
+# The pool checks the connections that are returned to it, so each returns after so many transactions.
 _MAX_TRANSACTIONS = 1000
 
 
 class ClosedConnection:
-    """Stands in the place of a connection where a transaction is over: it may be in another's by then."""
+    """Replaces the connection of a finished transaction: another transaction may use it by then."""
 
     def __getattr__(self, name: str) -> Any:
         raise asyncpg.InterfaceError(f"{name}: the transaction is over")
@@ -33,78 +32,78 @@ class ClosedConnection:
 
 class _DeferredCommit(NamedTuple):
     connection: Connection
-    # How many transactions it was used for since it left the pool.
-    turns: int
+    # How many transactions the connection has run since it left the pool.
+    transactions: int
     since: float
 
 
 class DeferredCommitPool:
-    """Those of one pool; the one that came last is taken first."""
+    """The connections of one pool that wait for their commit. The last one in is the first one out."""
 
-    def __init__(self, call_up: Callable[[Connection], object]) -> None:
-        """Have whoever rests too long ended and given back by `call_up`."""
-        self._call_up = call_up
-        self._rests: list[_DeferredCommit] = []
-        # Of those that are in use.
-        self._turns: dict[Connection, int] = {}
+    def __init__(self, on_idle_timeout: Callable[[Connection], object]) -> None:
+        """`on_idle_timeout` commits a connection and returns it to the pool."""
+        self._on_idle_timeout = on_idle_timeout
+        self._deferred: list[_DeferredCommit] = []
+        # Transactions of the connections in use.
+        self._transactions: dict[Connection, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Return how many rest, but for those that were lost meanwhile."""
-        return sum(not _is_lost(rest.connection) for rest in self._rests)
+        """Return how many connections wait, without those that the server closed meanwhile."""
+        return sum(not _is_lost(entry.connection) for entry in self._deferred)
 
     def take(self) -> Connection | None:
-        """Return a connection that is inside of a transaction, which has to be ended first; None when nobody rests."""
-        while self._rests:
-            rest = self._rests.pop()
-            # What was lost has gone back to the pool by itself.
-            if not _is_lost(rest.connection):
-                self._turns[rest.connection] = rest.turns
-                return rest.connection
+        """Return a connection with an open transaction, which the caller commits first; None when there is none."""
+        while self._deferred:
+            entry = self._deferred.pop()
+            # A lost connection has returned to the pool by itself.
+            if not _is_lost(entry.connection):
+                self._transactions[entry.connection] = entry.transactions
+                return entry.connection
         return None
 
     def put(self, connection: Connection) -> bool:
-        """Let a connection rest inside of its transaction, unless it has to go back to the pool: then say no."""
-        turns = self._turns.pop(connection, 0) + 1
-        if turns >= _MAX_TRANSACTIONS:
+        """Keep a connection with its transaction open; return False when it has to return to the pool."""
+        transactions = self._transactions.pop(connection, 0) + 1
+        if transactions >= _MAX_TRANSACTIONS:
             return False
-        self._rests.append(_DeferredCommit(connection, turns, asyncio.get_running_loop().time()))
+        self._deferred.append(_DeferredCommit(connection, transactions, asyncio.get_running_loop().time()))
         if self._timer is None:
-            self._look_later()
+            self._start_timer()
         return True
 
-    def left(self, connection: Connection) -> None:
-        """Forget what is known of a connection that goes back to the pool."""
-        self._turns.pop(connection, None)
+    def remove(self, connection: Connection) -> None:
+        """Drop the count of a connection that returns to the pool."""
+        self._transactions.pop(connection, None)
 
-    def dismiss(self) -> list[Connection]:
-        """Return all that rest; they rest no more."""
+    def flush(self) -> list[Connection]:
+        """Return every waiting connection, and keep none of them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        rests, self._rests = self._rests, []
-        return [rest.connection for rest in rests]
+        deferred, self._deferred = self._deferred, []
+        return [entry.connection for entry in deferred]
 
-    def _look(self) -> None:
-        """Call up those that rested long enough. They stand in the order in which they came."""
-        before = asyncio.get_running_loop().time() - REST_SECONDS + _BEHIND_SECONDS
-        late = next((place for place, rest in enumerate(self._rests) if rest.since > before), len(self._rests))
-        called, self._rests = self._rests[:late], self._rests[late:]
+    def _expire(self) -> None:
+        """Give up the connections that have waited long enough; the list is in order of arrival."""
+        before = asyncio.get_running_loop().time() - DEFER_SECONDS + _CLOCK_LAG_SECONDS
+        count = next((place for place, entry in enumerate(self._deferred) if entry.since > before), len(self._deferred))
+        expired, self._deferred = self._deferred[:count], self._deferred[count:]
         self._timer = None
-        if self._rests:
-            self._look_later()
-        for rest in called:
-            self._call_up(rest.connection)
+        if self._deferred:
+            self._start_timer()
+        for entry in expired:
+            self._on_idle_timeout(entry.connection)
 
-    def _look_later(self) -> None:
-        """Look again when the first has rested long enough; that is no work of the call that happens to come here."""
+    def _start_timer(self) -> None:
+        """Expire the oldest when its time comes, outside the context of the call that happens to run now."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(self._rests[0].since + REST_SECONDS, self._look, context=Context())
+        self._timer = loop.call_at(self._deferred[0].since + DEFER_SECONDS, self._expire, context=Context())
 
 
 def _is_lost(connection: Connection) -> bool:
     try:
         return connection.is_closed()
     except asyncpg.InterfaceError:
-        # The pool took it back when the server hung up.
+        # The pool took it back when the server closed it.
         return True

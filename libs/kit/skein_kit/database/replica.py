@@ -54,7 +54,7 @@ class Replica:
         least = max(call.min_revision, call.revision)
         try:
             async with AsyncExitStack() as entering:
-                transaction = await entering.enter_async_context(self._database.begun(settings))
+                transaction = await entering.enter_async_context(self._database.with_settings(settings))
                 if await _wait_for_revision(transaction, least):
                     stack.push_async_exit(entering.pop_all())
                     self._served.inc()

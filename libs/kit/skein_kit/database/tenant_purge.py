@@ -28,7 +28,7 @@ async def purge_tenant_rows(
     """
     counts: dict[str, int] = {}
     left = limit or DEFAULT_LIMIT
-    async with database.tenant(tenant_id) as tx:
+    async with database.transaction(tenant_id) as tx:
         await lock(tx, tenant_id)
         for table, query in tables.items():
             removed = await tx.execute(query, tenant_id=tenant_id, count=left)

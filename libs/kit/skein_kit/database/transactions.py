@@ -1,8 +1,8 @@
 """A service's database: a pool acting as the service's own role, and transactions that carry one tenant.
 
 Row-level security reads the setting `skein.tenant_id`, which each transaction sets for itself; without it a transaction
-sees no tenant's rows. Begin and setting travel together, so a transaction of one query costs three round trips, and
-one that only reads two, since whoever comes next ends it (skein_kit.database.deferred_commit).
+sees no tenant's rows. BEGIN and the setting travel together, so a transaction of one query costs three round trips. A
+read-only one costs two, because the next transaction commits it (skein_kit.database.deferred_commit).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import asyncpg
 from skein_kit.admission.scan_budget import ScanBuckets
 from skein_kit.calls.call import current_call
 from skein_kit.calls.database_revision import reports_revision
-from skein_kit.database import named_queries
+from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.deferred_commit import ClosedConnection
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from skein_kit.calls.call import Call
     from skein_kit.database.named_queries import Query
+    from skein_kit.database.tx_options import TxOptions
 
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
@@ -57,11 +58,11 @@ class Transaction:
         """Wrap a connection that is inside a transaction."""
         self._connection: Any = connection
         self.database = database
-        # What is sent with the commit.
-        self.last_words = ""
+        # Statements that are sent with the commit.
+        self.commit_prefix = ""
 
     def end(self) -> None:
-        """Refuse whatever comes after the end: its connection may be in another's transaction by then."""
+        """Refuse later statements: another transaction may use the connection by then."""
         self._connection = ClosedConnection()
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
@@ -91,8 +92,8 @@ class Transaction:
         return seen.rows
 
     def with_commit(self, query: Query, **values: int | str | UUID) -> None:
-        """Run a statement together with the commit, which costs no round trip; nobody learns what it returns."""
-        self.last_words += f"{named_queries.inline_values(query, values)}; "
+        """Run a statement together with the commit, which saves a round trip; its result is dropped."""
+        self.commit_prefix += f"{named_queries.inline_values(query, values)}; "
 
     async def plan(self, *, again: bool) -> None:
         """From here on plan a statement for each call's values, or once for each connection, as `tenant` says."""
@@ -140,14 +141,14 @@ class Database:
         slow_seconds: float = SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> None:
-        """Use a pool on the database `name` that somebody else closes.
+        """Use a pool on the database `name`; the owner of the pool closes it.
 
         `pooled`: by way of a PgBouncer; `reads`: it follows another, and nothing is written to it.
         """
         self._replica: Replica | None = None
-        # A call hears up to where its answer shows what was written, because there is a replica to ask.
-        self.tells_revision = reads
-        # What it shows may be older than what another database has shown.
+        # A call reports the revision that its answer shows, because a replica may answer the next one.
+        self.reports_revision = reads
+        # This database may lag behind another one.
         self.follows = reads
         self.service = service
         whose = f"{service}_replica" if reads else service
@@ -208,45 +209,32 @@ class Database:
                 yield database
             finally:
                 # The pool closes when all are back.
-                database.connections.wake()
+                database.connections.flush()
 
     def followed_by(self, follower: Database) -> None:
         """Leave reads that may come from a replica to this one, as far as it has what they must show."""
         follower.scans = self.scans
         self._replica = Replica(follower)
-        self.tells_revision = True
+        self.reports_revision = True
 
-    def tenant(
-        self,
-        tenant_id: UUID,
-        *,
-        lasting: bool = True,
-        plans_again: bool = True,
-        aside: bool = False,
-        reads: bool = False,
+    def transaction(
+        self, tenant_id: UUID, options: TxOptions = tx_options.DEFAULT
     ) -> AbstractAsyncContextManager[Transaction]:
-        """Run a transaction that sees one tenant's rows; it commits when the block ends well.
+        """Run a transaction that sees one tenant's rows; it commits when the block ends without an error.
 
-        Without `lasting` the commit does not wait for the disk, and the last ones may be lost when the server crashes:
-        for what is made anew from rows that last. Without `plans_again` a statement is planned once for each connection
-        instead of for each call's values, and so is each check of a foreign key: for statements that can be carried out
-        in one way only. With `aside` no replica is asked, and the answer is as old as it would be without: for what a
-        reading call writes or decides by the way. One that only `reads` ends by itself: whoever has read what they
-        wanted goes on.
+        A replica answers instead when there is one that has what the call must see.
         """
-        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
-        if not plans_again:
-            settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
-        if not lasting:
-            settings += "; SET LOCAL synchronous_commit = off"
-        running = _TransactionContext(self, settings, is_told=not aside, reads=reads)
-        if self._replica is not None and not aside:
+        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'{options.settings}"
+        primary = _TransactionContext(
+            self, settings, has_revision=not options.skip_replica, read_only=options.read_only
+        )
+        if self._replica is not None and not options.skip_replica:
             call = current_call()
             if call is not None and call.min_revision is not None:
-                return _by_replica(self._replica, settings, call, running)
-        return running
+                return _by_replica(self._replica, settings, call, primary)
+        return primary
 
-    def begun(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
+    def with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
         return _TransactionContext(self, settings)
 
@@ -277,25 +265,27 @@ class Database:
 class _TransactionContext:
     """One transaction from its beginning to its end, as `async with` runs it.
 
-    Written out, and not as a generator: every call comes by here.
+    A class, not a generator: every call passes here, and this is faster.
     """
 
-    __slots__ = ("_connection", "_database", "_given_up", "_is_told", "_reads", "_settings", "_transaction")
+    __slots__ = ("_connection", "_database", "_generation", "_has_revision", "_read_only", "_settings", "_transaction")
 
-    def __init__(self, database: Database, settings: str, *, is_told: bool = True, reads: bool = False) -> None:
+    def __init__(
+        self, database: Database, settings: str, *, has_revision: bool = True, read_only: bool = False
+    ) -> None:
         self._database = database
         self._settings = settings
-        self._is_told = is_told and database.tells_revision
-        self._reads = reads
+        self._has_revision = has_revision and database.reports_revision
+        self._read_only = read_only
         self._connection: Any = None
         self._transaction: Any = None
-        self._given_up = 0
+        self._generation = 0
 
     async def __aenter__(self) -> Transaction:
         connections = self._database.connections
-        self._given_up = connections.given_up
+        self._generation = connections.generation
         try:
-            self._connection = await connections.begun(self._settings, reads=self._reads)
+            self._connection = await connections.begin(self._settings, read_only=self._read_only)
         except Exception as error:
             raise_rpc_error(error)
             raise
@@ -314,39 +304,39 @@ class _TransactionContext:
 
     async def _end(self, error: BaseException | None) -> None:
         connections, connection = self._database.connections, self._connection
-        if error is None and self._reads and not self._is_told:
-            if not connections.rests(connection, self._given_up):
-                connections.end_aside(connection)
+        if error is None and self._read_only and not self._has_revision:
+            if not connections.defer_commit(connection, self._generation):
+                connections.commit_in_background(connection)
             return
         is_over = False
         try:
             if error is None:
-                await connection.execute(f"{self._transaction.last_words}COMMIT")
+                await connection.execute(f"{self._transaction.commit_prefix}COMMIT")
                 is_over = True
-                if self._is_told:
+                if self._has_revision:
                     await _record_revision(connection)
-            elif self._is_told and isinstance(error, RpcError):
-                # A refusal is an answer too: whoever is told that a row is there, or changed, finds it so afterwards.
+            elif self._has_revision and isinstance(error, RpcError):
+                # A refusal reports rows too: the caller's next read must show them.
                 await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
                 is_over = True
                 await _record_revision(connection)
         finally:
             if is_over:
-                # The pool itself finishes this, whatever happens to whoever waits for it.
+                # The pool finishes this even when the caller is cancelled.
                 await connections.release(connection)
             else:
-                await connections.abandon(connection)
+                await connections.rollback_and_release(connection)
 
 
 @asynccontextmanager
 async def _by_replica(
-    replica: Replica, settings: str, call: Call, otherwise: _TransactionContext
+    replica: Replica, settings: str, call: Call, primary: _TransactionContext
 ) -> AsyncIterator[Transaction]:
-    """Run a transaction on a replica that shows what the call must show; without one, the other transaction."""
+    """Run a transaction on a replica that shows what the call must show; without one, on the primary."""
     async with AsyncExitStack() as stack:
         transaction = await replica.entered(stack, settings, call)
         if transaction is None:
-            transaction = await stack.enter_async_context(otherwise)
+            transaction = await stack.enter_async_context(primary)
         yield transaction
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 
 class OneTimeTokenStore:
@@ -30,7 +30,7 @@ class OneTimeTokenStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def create(self, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta) -> BearerToken:
         """Make a token for an account with this address."""
@@ -42,8 +42,8 @@ class OneTimeTokenStore:
         self, account_id: UUID, purpose: Purpose, lifetime: timedelta, once: IdempotencyKey
     ) -> pb.CreateOneTimeTokenResponse:
         """Make a token once for each request. The stored answer does not hold it, so a repeated request gets none."""
-        async with self._database.tenant(NO_TENANT) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.CreateOneTimeTokenResponse.FromString(first)
             account = await lock_account(tx, account_id)
             email = account["email"] or ""
@@ -54,15 +54,16 @@ class OneTimeTokenStore:
                 tx, "one_time_token_created", account_id=account_id, target=f"account:{account_id}"
             )
             response = pb.CreateOneTimeTokenResponse(expire_time=well_known_types.to_timestamp(ends))
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         response.token = token.text()
         return response
 
     async def request_verification(self, account_id: UUID, once: IdempotencyKey) -> bool:
         """Keep that the account asked for another mail; say whether it is the first time for this request."""
-        async with self._database.tenant(NO_TENANT) as tx:
+        async with self._database.transaction(NO_TENANT) as tx:
             answer = pb.RequestEmailVerificationResponse()
-            if await self._requests.claim(tx, NO_TENANT, once, answer=answer) is not None:
+            write = await self._requests.claim(tx, NO_TENANT, once, response=answer.SerializeToString())
+            if write.saved_response is not None:
                 return False
             await self._audit.within(tx, "email_verification_requested", account_id=account_id)
         return True
@@ -84,7 +85,7 @@ class OneTimeTokenStore:
     async def verify_email(self, token: BearerToken) -> pb.Account:
         """Spend a token: the address that it was made for is the account's."""
         with translate_constraint_errors(dict.fromkeys(EMAIL_TAKEN, OneTimeTokenInvalid)):
-            async with self._database.tenant(NO_TENANT) as tx:
+            async with self._database.transaction(NO_TENANT) as tx:
                 at = now()
                 account_id, email = await _spend(tx, token, Purpose.EMAIL_VERIFICATION)
                 current = await lock_account(tx, account_id)

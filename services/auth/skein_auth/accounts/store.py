@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skein_auth.accounts.model import Change, Draft
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 Response = TypeVar("Response", bound=Message)
 EMAIL_TAKEN = {"accounts_email_key": AccountExists}
@@ -45,30 +45,30 @@ class AccountStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def answered(self, once: IdempotencyKey) -> bytes | None:
         """Return the first answer to a repeated request, before anything is proved for it anew."""
         if not once.request_id:
             return None
         try:
-            async with self._database.tenant(NO_TENANT) as tx:
-                return _given(await self._requests.claim(tx, NO_TENANT, once))
+            async with self._database.transaction(NO_TENANT) as tx:
+                return _given((await self._requests.claim(tx, NO_TENANT, once)).saved_response)
         except _Unanswered:
             return None
 
     async def sign_up(self, draft: Draft) -> pb.Account:
         """Make an account for who asks for it."""
-        async with self._database.tenant(NO_TENANT) as tx:
+        async with self._database.transaction(NO_TENANT) as tx:
             return await self._create(tx, draft, "sign_up")
 
     async def create_account(self, draft: Draft, once: IdempotencyKey) -> pb.CreateAccountResponse:
         """Make an account for somebody."""
-        async with self._database.tenant(NO_TENANT) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.CreateAccountResponse.FromString(first)
             response = pb.CreateAccountResponse(account=await self._create(tx, draft, "account_created"))
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
     async def get_account(self, account_id: UUID) -> pb.Account:
@@ -106,7 +106,7 @@ class AccountStore:
     async def update_own(self, change: Change, once: IdempotencyKey) -> tuple[pb.UpdateMeResponse, str]:
         """Change one's own account; return it and the address that waits to be verified now, empty for none."""
         async with self._database.account(change.account_id) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.UpdateMeResponse.FromString(first), ""
             current = await lock_account(tx, change.account_id)
             _refuse_stale(change, current)
@@ -120,14 +120,14 @@ class AccountStore:
                 values["new_email"] = waiting or None
             response = pb.UpdateMeResponse(account=await write_account(tx, current, now(), **values))
             await self._audit.within(tx, "account_updated", account_id=change.account_id)
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response, waiting
 
     async def update_account(self, change: Change, once: IdempotencyKey) -> pb.UpdateAccountResponse:
         """Change somebody's account; deactivating ends their sign-ins, and another address is not verified yet."""
         with translate_constraint_errors(EMAIL_TAKEN):
             async with self._database.account(change.account_id) as tx:
-                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                     return pb.UpdateAccountResponse.FromString(first)
                 current = await lock_account(tx, change.account_id)
                 _refuse_stale(change, current)
@@ -140,7 +140,7 @@ class AccountStore:
                     await end_sign_ins(tx, change.account_id, at, "account_deactivated")
                     event = "account_deactivated"
                 await self._audit.within(tx, event, account_id=change.account_id, target=f"account:{change.account_id}")
-                await self._requests.answer(tx, NO_TENANT, once, response)
+                await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
     async def change_password(
@@ -148,7 +148,10 @@ class AccountStore:
     ) -> None:
         """Set a password and end every sign-in but one, unless the account changed since `revision` was proved."""
         async with self._database.account(account_id) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=pb.ChangePasswordResponse()) is not None:
+            write = await self._requests.claim(
+                tx, NO_TENANT, once, response=pb.ChangePasswordResponse().SerializeToString()
+            )
+            if write.saved_response is not None:
                 return
             current = await _proved(tx, account_id, revision)
             await set_password(tx, current, password_hash, now(), "password_changed", but=but)
@@ -157,7 +160,10 @@ class AccountStore:
     async def deactivate(self, account_id: UUID, revision: int, once: IdempotencyKey) -> None:
         """Let nobody into the account any more, unless it changed since `revision`, when it was proved."""
         async with self._database.account(account_id) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=pb.DeactivateMeResponse()) is not None:
+            write = await self._requests.claim(
+                tx, NO_TENANT, once, response=pb.DeactivateMeResponse().SerializeToString()
+            )
+            if write.saved_response is not None:
                 return
             at = now()
             await write_account(tx, await _proved(tx, account_id, revision), at, status="deactivated")
@@ -167,7 +173,8 @@ class AccountStore:
     async def delete_account(self, account_id: UUID, once: IdempotencyKey, response: Response) -> None:
         """Remove an account and all that hangs on it; its memberships are tenancy's."""
         async with self._database.account(account_id) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=response) is not None:
+            write = await self._requests.claim(tx, NO_TENANT, once, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             if not await tx.execute(QUERIES["delete_account"], account_id=account_id):
                 raise AccountNotFound
@@ -179,7 +186,7 @@ class AccountStore:
     ) -> pb.RevokeAuthSessionResponse:
         """End one live sign-in of the account, or all of them but one."""
         async with self._database.account(account_id) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.RevokeAuthSessionResponse.FromString(first)
             at, reason, count = now(), "revoked_by_account", 1
             if sign_in_id is None:
@@ -192,7 +199,7 @@ class AccountStore:
             target = "" if sign_in_id is None else f"sign_in:{sign_in_id}"
             await self._audit.within(tx, "sign_in_revoked", account_id=account_id, target=target)
             response = pb.RevokeAuthSessionResponse(revoked_count=count)
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
     async def _create(self, tx: Transaction, draft: Draft, event: str) -> pb.Account:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 
 class LegacyStore:
@@ -25,7 +25,7 @@ class LegacyStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def find_legacy_token(self, secret_hash: bytes) -> UUID | None:
         """Return the tenant that a token belongs to; None when it is nobody's."""
@@ -35,8 +35,11 @@ class LegacyStore:
 
     async def set_legacy_token(self, tenant_id: UUID, secret_hash: bytes | None, once: IdempotencyKey) -> None:
         """Give the tenant this token in place of the one it had; with None, no token any more."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._requests.claim(tx, tenant_id, once, answer=pb.SetLegacyTokenResponse()) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._requests.claim(
+                tx, tenant_id, once, response=pb.SetLegacyTokenResponse().SerializeToString()
+            )
+            if write.saved_response is not None:
                 return
             if secret_hash is None:
                 await tx.execute(QUERIES["delete_legacy_token"], tenant_id=tenant_id)

@@ -12,6 +12,7 @@ from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken, ServiceAccou
 from skein_auth.api_keys.quota import count_api_keys
 from skein_auth.errors import ApiKeyInactive, ApiKeyNotFound, ServiceAccountNotFound
 from skein_auth.queries import QUERIES
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import PermissionEscalation
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from skein_auth.api_keys.model import Draft, Rotation
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
@@ -43,12 +44,12 @@ class ApiKeyStore:
         self._database = database
         self._audit = audit
         self._check_keys = check_keys
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def create_api_key(self, tenant_id: UUID, draft: Draft, once: IdempotencyKey) -> pb.CreateApiKeyResponse:
         check_key = await self._check_keys.newest()
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.CreateApiKeyResponse.FromString(first)
             # Later than the claim: a repeated request is answered although what it asked for has expired meanwhile.
             at = now()
@@ -59,14 +60,14 @@ class ApiKeyStore:
             row = await _create(tx, key, draft, at, draft.ends(at, creator_ends))
             response = pb.CreateApiKeyResponse(api_key=convert.api_key(row))
             await self._audit.within(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{key.key_id}")
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
             await count_api_keys(tx, tenant_id, at, made=1)
         response.secret = key.text()
         return response
 
     async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> StoredApiKey:
         """Return NOBODY, which no key proves, when the tenant has no such key."""
-        async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True, read_only=True)) as tx:
             row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id, at=now())
         if row is None:
             return UNKNOWN_API_KEY
@@ -88,15 +89,15 @@ class ApiKeyStore:
         )
 
     async def list_api_keys(self, tenant_id: UUID, *, before: UUID | None, size: int) -> list[pb.ApiKey]:
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_api_keys"], tenant_id=tenant_id, before=before, size=size)
         return [convert.api_key(row) for row in rows]
 
     async def revoke_api_key(self, tenant_id: UUID, api_key_id: UUID, once: IdempotencyKey) -> pb.RevokeApiKeyResponse:
         """End a key; one that was revoked before keeps its time."""
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.RevokeApiKeyResponse.FromString(first)
             row = await _locked(tx, tenant_id, api_key_id)
             if row["revoke_time"] is None:
@@ -107,15 +108,15 @@ class ApiKeyStore:
                 await count_api_keys(tx, tenant_id, at)
                 await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
             response = pb.RevokeApiKeyResponse(api_key=convert.api_key(row))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
         return response
 
     async def adopt_api_key(
         self, tenant_id: UUID, api_key_id: UUID, by: Caller, once: IdempotencyKey
     ) -> pb.AdoptApiKeyResponse:
         """Let a key outlive the grants that made it. Raises ApiKeyNotFound, ApiKeyInactive and PermissionEscalation."""
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.AdoptApiKeyResponse.FromString(first)
             at = now()
             await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
@@ -127,7 +128,7 @@ class ApiKeyStore:
                 row = _there(await tx.row(QUERIES["adopt_api_key"], tenant_id=tenant_id, api_key_id=api_key_id))
                 await self._audit.within(tx, "api_key_adopted", tenant_id=tenant_id, target=f"api_key:{api_key_id}")
             response = pb.AdoptApiKeyResponse(api_key=convert.api_key(row))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
         return response
 
     async def rotate_api_key(
@@ -135,8 +136,8 @@ class ApiKeyStore:
     ) -> pb.RotateApiKeyResponse:
         """Make a successor of a key, and give the key the overlap to live."""
         check_key = await self._check_keys.newest()
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.RotateApiKeyResponse.FromString(first)
             at = now()
             await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
@@ -163,14 +164,14 @@ class ApiKeyStore:
             await self._audit.within(
                 tx, "api_key_rotated", tenant_id=tenant_id, target=f"api_key:{rotation.api_key_id}"
             )
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
             await count_api_keys(tx, tenant_id, at, made=1)
         response.secret = key.text()
         return response
 
     async def record_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
         """Write when keys were last used. The last ones may be lost when the server crashes."""
-        async with self._database.tenant(tenant_id, lasting=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
             await tx.execute(
                 QUERIES["record_api_key_uses"],
                 tenant_id=tenant_id,

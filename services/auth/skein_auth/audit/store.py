@@ -24,7 +24,7 @@ class AuditStore:
 
     async def record(self, entry: AuditEvent) -> None:
         """Keep an event in a transaction of its own."""
-        async with self._database.tenant(entry.tenant_id) as tx:
+        async with self._database.transaction(entry.tenant_id) as tx:
             await self.add(tx, entry)
 
     async def add(self, tx: Transaction, entry: AuditEvent) -> None:
@@ -35,7 +35,7 @@ class AuditStore:
         self, tenant_id: UUID, *, account_id: UUID | None, before: UUID | None, size: int
     ) -> list[pb.AuditEvent]:
         """Read events of the tenant, or those of one account in it, newest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_audit_events"], tenant_id=tenant_id, account_id=account_id, before=before, size=size
             )

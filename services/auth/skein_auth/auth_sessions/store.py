@@ -46,7 +46,7 @@ class AuthSessionStore:
         self, sign_in: AuthSession, changes: GrantChanges, *, address: str = "", user_agent: str = ""
     ) -> None:
         """Keep a new sign-in with its first tokens."""
-        async with self._database.tenant(sign_in.tenant_id) as tx:
+        async with self._database.transaction(sign_in.tenant_id) as tx:
             await create_sign_in(tx, sign_in, address=address, user_agent=user_agent)
             await apply_changes(tx, sign_in, changes)
 
@@ -54,7 +54,7 @@ class AuthSessionStore:
         self, sign_in: AuthSession, code: AuthorizationCode, *, address: str = "", user_agent: str = ""
     ) -> None:
         """Keep a grant and the code that leads to it."""
-        async with self._database.tenant(sign_in.tenant_id) as tx:
+        async with self._database.transaction(sign_in.tenant_id) as tx:
             await create_sign_in(tx, sign_in, address=address, user_agent=user_agent)
             await tx.execute(
                 QUERIES["create_code"],
@@ -73,7 +73,7 @@ class AuthSessionStore:
     ) -> tuple[GrantResult, AuthSession | None]:
         """Decide about a code and do what follows; return the sign-in that it led to as well."""
         tenant_id = presented.tenant_id
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_sign_in_of_code"], tenant_id=tenant_id, token_id=presented.token_id)
             if row is None:
                 return decide(None), None
@@ -91,7 +91,7 @@ class AuthSessionStore:
     ) -> tuple[GrantResult, AuthSession | None]:
         """Decide about a refresh token and do what follows; return its sign-in as well."""
         tenant_id, token_id = presented.tenant_id, presented.token_id
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_sign_in_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
             if row is None:
                 return decide(None), None
@@ -107,7 +107,7 @@ class AuthSessionStore:
         None when there is no such token, or when its secret is wrong.
         """
         tenant_id, token_id = presented.tenant_id, presented.token_id
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             tokens = await tx.row(QUERIES["get_refresh_token"], tenant_id=tenant_id, refresh_token_id=token_id)
             row = await tx.row(QUERIES["get_auth_session_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
         chain = None if row is None else _chain(_sign_in(row), tokens)
@@ -115,7 +115,7 @@ class AuthSessionStore:
 
     async def revoke(self, tenant_id: UUID, sign_in_id: UUID, at: datetime, reason: str) -> bool:
         """End a sign-in; say whether it was live."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             query = QUERIES["revoke_sign_in"]
             return bool(await tx.execute(query, tenant_id=tenant_id, sign_in_id=sign_in_id, at=at, reason=reason))
 
@@ -145,7 +145,7 @@ class AuthSessionStore:
 
     async def standing(self, tenant_id: UUID, sign_in_id: UUID, at: datetime) -> AuthSessionState | None:
         """Read what a sign-in is worth at this time."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_standing_of_sign_in"], tenant_id=tenant_id, sign_in_id=sign_in_id)
         if row is None:
             return None

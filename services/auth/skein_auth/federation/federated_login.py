@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein_auth.federation.providers import ProviderIdentity, Providers
     from skein_auth.federation.store import IdentityStore
     from skein_auth.second_factor.totp import Totp
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 

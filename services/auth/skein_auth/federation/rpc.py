@@ -7,7 +7,7 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 
 if TYPE_CHECKING:

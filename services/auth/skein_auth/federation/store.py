@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.federation.providers import ProviderIdentity
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 # A call outlived the account that made it.
 _ACCOUNT_GONE = {"identities_account_fkey": CredentialInvalid}
@@ -43,7 +43,7 @@ class IdentityStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def find(self, proof: ProviderIdentity) -> pb.Account | None:
         """Return the account that the identity signs into, and keep what people call the identity now."""
@@ -61,7 +61,7 @@ class IdentityStore:
         The account has the proof's address, unless another account has it: then it has none.
         """
         try:
-            async with self._database.tenant(NO_TENANT) as tx:
+            async with self._database.transaction(NO_TENANT) as tx:
                 account_id = await _create_account(tx, proof)
                 _first(await self._link(tx, account_id, proof))
                 await self._audit.within(tx, "sign_up", account_id=account_id)
@@ -72,8 +72,8 @@ class IdentityStore:
     async def answered(self, once: IdempotencyKey) -> pb.LinkIdentityResponse | None:
         """Return the first answer to a repeated request."""
         try:
-            async with self._database.tenant(NO_TENANT) as tx:
-                first = _given(await self._requests.claim(tx, NO_TENANT, once))
+            async with self._database.transaction(NO_TENANT) as tx:
+                first = _given((await self._requests.claim(tx, NO_TENANT, once)).saved_response)
         except _Unanswered:
             return None
         return pb.LinkIdentityResponse.FromString(first)
@@ -81,8 +81,8 @@ class IdentityStore:
     async def link(self, account_id: UUID, proof: ProviderIdentity, once: IdempotencyKey) -> pb.LinkIdentityResponse:
         """Let the identity sign into the account; one that does so already stays as it is."""
         with translate_constraint_errors(_ACCOUNT_GONE):
-            async with self._database.tenant(NO_TENANT) as tx:
-                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+            async with self._database.transaction(NO_TENANT) as tx:
+                if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                     return pb.LinkIdentityResponse.FromString(first)
                 identity = await self._link(tx, account_id, proof)
                 if identity is None:
@@ -96,12 +96,15 @@ class IdentityStore:
                         raise IdentityTaken
                     identity = convert.identity(row)
                 response = pb.LinkIdentityResponse(identity=identity)
-                await self._requests.answer(tx, NO_TENANT, once, response)
+                await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
     async def unlink(self, account_id: UUID, identity_id: UUID, once: IdempotencyKey) -> None:
-        async with self._database.tenant(NO_TENANT) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=pb.UnlinkIdentityResponse()) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            write = await self._requests.claim(
+                tx, NO_TENANT, once, response=pb.UnlinkIdentityResponse().SerializeToString()
+            )
+            if write.saved_response is not None:
                 return
             has_password = await tx.value(QUERIES["lock_ways_in"], account_id=account_id)
             if not await tx.execute(QUERIES["delete_identity"], identity_id=identity_id, account_id=account_id):

@@ -9,7 +9,7 @@ from skein.auth.v1 import accounts_pb2
 from skein_auth.pages import id_before
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
 
 if TYPE_CHECKING:

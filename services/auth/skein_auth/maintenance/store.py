@@ -67,7 +67,7 @@ class MaintenanceStore:
         self._audit = audit
         self._audit_kept = timedelta(days=audit_days)
         self._clients_kept = timedelta(days=client_unused_days)
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
         self._sweep = timedelta(seconds=sweep_seconds)
         # When this replica last looked after what belongs to no tenant.
         self._swept: datetime | None = None
@@ -78,7 +78,7 @@ class MaintenanceStore:
         if self._swept is None or not at - self._sweep < self._swept <= at:
             # Called for one tenant after the other, it would do the same work for each.
             self._swept = at
-            async with self._database.tenant(NO_TENANT) as tx:
+            async with self._database.transaction(NO_TENANT) as tx:
                 for name in _EXPIRING:
                     deleted += await tx.execute(QUERIES[name], at=at)
                 idle = await tx.execute(QUERIES["delete_idle_clients"], before=at - self._clients_kept, size=_AT_ONCE)
@@ -86,7 +86,7 @@ class MaintenanceStore:
                     log.info("idle_clients_deleted", count=idle)
                 deleted += idle
                 deleted += await self._delete_expired_of(tx, NO_TENANT, at)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             deleted += await self._delete_expired_of(tx, tenant_id, at)
             for row in await tx.rows(QUERIES["revoke_api_keys_of_purged_agents"], tenant_id=tenant_id, revoke_time=at):
                 target = f"api_key:{row['api_key_id']}"
@@ -104,7 +104,7 @@ class MaintenanceStore:
         """Remove at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
         counts: dict[str, int] = {}
         left = limit
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await tenant_purge.lock(tx, tenant_id)
             for table, name in _PURGES.items():
                 deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=left)

@@ -72,7 +72,7 @@ class DeviceStore:
         user_agent: str = "",
     ) -> bool:
         """Record a yes and the grant that it makes; False when somebody answered before, or it is too late."""
-        async with self._database.tenant(sign_in.tenant_id) as tx:
+        async with self._database.transaction(sign_in.tenant_id) as tx:
             answered = await tx.execute(
                 QUERIES["answer_device_code"],
                 device_code_id=device.device_code_id,
@@ -129,7 +129,7 @@ class DeviceStore:
         if device.approved_tenant_id is None or device.approved_sign_in_id is None:
             message = "an approved device has a sign-in"
             raise LookupError(message)
-        async with self._database.tenant(device.approved_tenant_id) as tx:
+        async with self._database.transaction(device.approved_tenant_id) as tx:
             sign_in = await lock_session(tx, device.approved_tenant_id, device.approved_sign_in_id)
             if sign_in is None:
                 return GrantResult(fault=GrantError.INVALID), None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.oauth_clients.store import ClientStore
     from skein_auth.settings import AuthSettings
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.outbound.fetch import SafeHttpClient
 
 # How long a document is believed, whatever its server says.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import oauth_pb2
 from skein_auth.oauth_clients import convert
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 
 if TYPE_CHECKING:
     from skein_auth.oauth_clients.registry import ClientRegistry

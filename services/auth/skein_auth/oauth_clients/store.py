@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.oauth_clients.model import RegistrationQuota
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 # A client that registered so lately may still get its first grant.
 _YOUNG = timedelta(hours=1)
@@ -36,7 +36,7 @@ class ClientStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def create_client(self, client: Client, source: RegistrationQuota | None, *, at: datetime) -> None:
         """Keep a client that registered. Raises TooManyAttempts when there is no room for one more of a source."""
@@ -48,8 +48,8 @@ class ClientStore:
 
     async def take_over(self, client: Client, audit: AuditRecorder, once: IdempotencyKey) -> pb.ImportClientResponse:
         """Keep a client of an earlier system, unless its id is taken; return the one that is kept."""
-        async with self._database.tenant(NO_TENANT) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.ImportClientResponse.FromString(first)
             is_new = await tx.row(QUERIES["take_over_client"], **_values(client)) is not None
             row = await tx.row(QUERIES["get_client"], client_id=client.client_id)
@@ -59,7 +59,7 @@ class ClientStore:
             if is_new:
                 await audit.within(tx, "client_registered", client_id=client.client_id)
             response = pb.ImportClientResponse(client=convert.client(_client(row)), existed=not is_new)
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
     async def get_client(self, client_id: str) -> Client | None:

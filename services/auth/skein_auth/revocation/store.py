@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 _REASON = "credentials_revoked"
 
@@ -30,7 +30,7 @@ class RevocationStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def of_account(self, account_id: UUID, once: IdempotencyKey) -> pb.RevokeCredentialsResponse:
         """End every sign-in of an account, what applications hold of it, and its known devices."""
@@ -55,7 +55,7 @@ class RevocationStore:
             await self._audit.within(tx, _REASON, tenant_id=tenant_id, target=f"tenant:{tenant_id}")
             return ended
 
-        return await self._once(self._database.tenant(tenant_id), tenant_id, once, end)
+        return await self._once(self._database.transaction(tenant_id), tenant_id, once, end)
 
     async def of_client(self, client_id: str, once: IdempotencyKey) -> pb.RevokeCredentialsResponse:
         """End what everybody granted an application so far."""
@@ -64,7 +64,7 @@ class RevocationStore:
             await self._audit.within(tx, _REASON, client_id=client_id, target=f"client:{client_id}")
             return await tx.execute(QUERIES["revoke_client"], client_id=client_id, at=now())
 
-        return await self._once(self._database.tenant(NO_TENANT), NO_TENANT, once, end)
+        return await self._once(self._database.transaction(NO_TENANT), NO_TENANT, once, end)
 
     async def _once(
         self,
@@ -74,8 +74,8 @@ class RevocationStore:
         end: Callable[[Transaction], Awaitable[int]],
     ) -> pb.RevokeCredentialsResponse:
         async with sight as tx:
-            if (first := await self._requests.claim(tx, keeper, once)) is not None:
+            if (first := (await self._requests.claim(tx, keeper, once)).saved_response) is not None:
                 return pb.RevokeCredentialsResponse.FromString(first)
             response = pb.RevokeCredentialsResponse(revoked_count=await end(tx))
-            await self._requests.answer(tx, keeper, once, response)
+            await self._requests.save(tx, keeper, once, response.SerializeToString())
         return response

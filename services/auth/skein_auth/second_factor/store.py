@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 
 class TotpStore:
@@ -32,7 +32,7 @@ class TotpStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def second_factor(self, account_id: UUID) -> SecondFactor | None:
         """Return what the account signs in with; None when there is no such account."""
@@ -58,8 +58,10 @@ class TotpStore:
 
     async def start(self, account_id: UUID, sealed_secret: bytes, once: IdempotencyKey) -> bool:
         """Keep a secret that counts for nothing yet; False when the request was answered before."""
-        async with self._database.tenant(NO_TENANT) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=pb.StartTotpResponse()) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            saved = pb.StartTotpResponse().SerializeToString()
+            write = await self._requests.claim(tx, NO_TENANT, once, response=saved)
+            if write.saved_response is not None:
                 return False
             started = await tx.execute(
                 QUERIES["start_totp"], account_id=account_id, sealed_totp_secret=sealed_secret, at=now()
@@ -80,8 +82,11 @@ class TotpStore:
 
         `step_of` returns the time step of the code that was given, or refuses it.
         """
-        async with self._database.tenant(NO_TENANT) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=pb.ConfirmTotpResponse()) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            write = await self._requests.claim(
+                tx, NO_TENANT, once, response=pb.ConfirmTotpResponse().SerializeToString()
+            )
+            if write.saved_response is not None:
                 return False
             factor = await _locked(tx, account_id, confirmed=False)
             await tx.execute(QUERIES["confirm_totp"], account_id=account_id, step=step_of(factor), at=now())
@@ -97,8 +102,11 @@ class TotpStore:
         once: IdempotencyKey,
     ) -> None:
         """Remove the second factor if the code is good: the authenticator's, or a recovery code by its hash."""
-        async with self._database.tenant(NO_TENANT) as tx:
-            if await self._requests.claim(tx, NO_TENANT, once, answer=pb.DisableTotpResponse()) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            write = await self._requests.claim(
+                tx, NO_TENANT, once, response=pb.DisableTotpResponse().SerializeToString()
+            )
+            if write.saved_response is not None:
                 return
             factor = await _locked(tx, account_id, confirmed=True)
             if is_code is not None:

@@ -10,7 +10,7 @@ from skein_auth import permissions
 from skein_auth.pages import id_before
 from skein_auth.service_accounts.model import Change, Draft
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.service_accounts.model import Change, Draft
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
@@ -36,13 +36,13 @@ class ServiceAccountStore:
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
 
     async def create_service_account(
         self, tenant_id: UUID, draft: Draft, once: IdempotencyKey
     ) -> pb.CreateServiceAccountResponse:
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.CreateServiceAccountResponse.FromString(first)
             at = now()
             row = await tx.row(
@@ -59,11 +59,11 @@ class ServiceAccountStore:
             )
             response = pb.CreateServiceAccountResponse(service_account=convert.service_account(_there(row)))
             await self._told(tx, "created", tenant_id, response.service_account.service_account_id)
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
         return response
 
     async def get_service_account(self, tenant_id: UUID, service_account_id: UUID) -> pb.ServiceAccount:
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             row = await tx.row(
                 QUERIES["get_service_account"], tenant_id=tenant_id, service_account_id=service_account_id
@@ -75,7 +75,7 @@ class ServiceAccountStore:
     async def list_service_accounts(
         self, tenant_id: UUID, *, before: UUID | None, size: int
     ) -> list[pb.ServiceAccount]:
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             rows = await tx.rows(QUERIES["list_service_accounts"], tenant_id=tenant_id, before=before, size=size)
         return [convert.service_account(row) for row in rows]
@@ -83,8 +83,8 @@ class ServiceAccountStore:
     async def update_service_account(
         self, tenant_id: UUID, change: Change, once: IdempotencyKey
     ) -> pb.UpdateServiceAccountResponse:
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.UpdateServiceAccountResponse.FromString(first)
             await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
             current = await _locked(tx, tenant_id, change.service_account_id)
@@ -99,7 +99,7 @@ class ServiceAccountStore:
             )
             response = pb.UpdateServiceAccountResponse(service_account=convert.service_account(_there(row)))
             await self._told(tx, "updated", tenant_id, str(change.service_account_id))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
         return response
 
     async def adopt_service_account(
@@ -109,8 +109,8 @@ class ServiceAccountStore:
 
         Raises ServiceAccountNotFound and PermissionWidened.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return pb.AdoptServiceAccountResponse.FromString(first)
             at = now()
             await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
@@ -127,14 +127,15 @@ class ServiceAccountStore:
                 )
                 await self._told(tx, "adopted", tenant_id, str(service_account_id))
             response = pb.AdoptServiceAccountResponse(service_account=convert.service_account(row))
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
         return response
 
     async def delete_service_account(self, tenant_id: UUID, service_account_id: UUID, once: IdempotencyKey) -> None:
         """Remove a service account; its keys end, and stay in the list of keys."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             answer = pb.DeleteServiceAccountResponse()
-            if await self._requests.claim(tx, tenant_id, once, answer=answer) is not None:
+            write = await self._requests.claim(tx, tenant_id, once, response=answer.SerializeToString())
+            if write.saved_response is not None:
                 return
             await _locked(tx, tenant_id, service_account_id)
             whose = {"tenant_id": tenant_id, "service_account_id": service_account_id}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein_auth.encryption import SecretCipher
     from skein_auth.signing.model import Purpose
     from skein_auth.signing.store import SigningKeyStore
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 # A replaced key verifies for two lifetimes of a token: one for the last token that it signed, and time enough for other

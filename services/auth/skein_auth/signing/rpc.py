@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2
 from skein_auth.signing import convert
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skein_auth.signing.model import NewKey, Purpose
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
 
 
 class SigningKeyStore:
@@ -27,7 +27,7 @@ class SigningKeyStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = IdempotencyStore("auth")
+        self._requests = IdempotencyStore(database, "auth")
         self._audit = AuditRecorder(AuditStore(database))
 
     async def active_signing_key(self, purpose: Purpose = "identity") -> asyncpg.Record | None:
@@ -54,8 +54,8 @@ class SigningKeyStore:
 
         In an emergency those that were replaced before and still verify end as well.
         """
-        async with self._database.tenant(NO_TENANT) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.RotateSigningKeyResponse.FromString(first)
             await tx.execute(QUERIES["lock_signing_keys"])
             retire = QUERIES["end_signing_keys" if emergency else "retire_signing_key"]
@@ -70,7 +70,7 @@ class SigningKeyStore:
             )
             response = pb.RotateSigningKeyResponse(signing_key=convert.new_signing_key(new))
             await self._audit.within(tx, "signing_key_rotated", target=f"signing_key:{new.key_id}")
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
     async def list_signing_keys(self, at: datetime, purpose: Purpose = "identity") -> list[pb.SigningKey]:

@@ -42,7 +42,7 @@ class AccessLogStore:
         self, tenant_id: UUID, access_filter: AccessLogFilter, *, count: int
     ) -> list[asyncpg.Record]:
         """Read up to `count` accesses, newest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.rows(QUERIES["list_accesses"], tenant_id=tenant_id, count=count, **asdict(access_filter))
 
     async def drop_before(self, before: datetime) -> int:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.aliases.model import AliasDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -58,8 +59,8 @@ class AliasStore:
 
         `respond` learns how many followed. Raises MemoryNotFound, AliasCycle and AliasesTooMany.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             # Taken before any memory is locked, by everybody who changes aliases.
@@ -89,12 +90,12 @@ class AliasStore:
             if draft.archive:
                 await _archive(tx, tenant_id, alias_id, at=at, by=by)
             response = respond(after, len(followers))
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
         """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await _canonical(tx, tenant_id, name, at=at)
 
     async def list_aliases(
@@ -106,7 +107,7 @@ class AliasStore:
         """
         values: dict[str, object] = {"tenant_id": tenant_id, "after": after or _FIRST, "count": count}
         query = QUERIES["list_aliases"]
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             if name:
                 canonical_id, _ = await _canonical(tx, tenant_id, name, at=at)
                 query, values = QUERIES["list_aliases_of"], {**values, "canonical_memory_id": canonical_id}
@@ -123,8 +124,9 @@ class AliasStore:
         self, tenant_id: UUID, idempotency_key: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
     ) -> None:
         """Delete the alias of a memory, once for each request. Raises AliasNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])

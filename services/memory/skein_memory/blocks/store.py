@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import AgentNotActive, MessageTooLarge
 from skein_kit.json_values import exact
 from skein_kit.rpc.pagination import PAGE_BYTES
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
 
 Response = TypeVar("Response", bound=Message)
@@ -71,8 +73,8 @@ class BlockStore:
         It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
         QuotaExceeded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             row = None
@@ -83,13 +85,13 @@ class BlockStore:
             if agent_id:
                 await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
             response = respond(block)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"blocks": 1})
         return response
 
     async def get_block(self, tenant_id: UUID, block_id: str) -> Block | None:
         """Read a block, deleted or not; None when there is none."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
         return None if row is None else block_of(row)
 
@@ -132,8 +134,8 @@ class BlockStore:
         `change` may refuse; when it returns the block itself, nothing is written. Raises BlockNotFound and
         BlockLabelTaken.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -141,7 +143,7 @@ class BlockStore:
             if after is not before:
                 await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
         return response
 
@@ -161,8 +163,8 @@ class BlockStore:
 
         Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, block_id)
@@ -172,7 +174,7 @@ class BlockStore:
             after = change(before, _former(rows[0]).draft)
             await replace(tx, tenant_id, before, after, at=at, by=by, event="block_updated")
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def list_revisions(
@@ -182,7 +184,7 @@ class BlockStore:
 
         Raises BlockNotFound.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             if await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id) is None:
                 raise BlockNotFound
             rows = await _revisions(tx, tenant_id, block_id, before_revision=before or _NEWEST, count=count)
@@ -203,8 +205,9 @@ class BlockStore:
 
         Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             block = await _locked(tx, tenant_id, block_id)
             block.check_revision(0)
@@ -222,8 +225,9 @@ class BlockStore:
         by: str,
     ) -> None:
         """Detach a block from an agent, once for each request, answered by `response`. Raises BlockNotAttached."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
                 raise BlockNotAttached
@@ -231,7 +235,7 @@ class BlockStore:
 
     async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Detach some blocks from agents that are being purged, and record the events; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_BATCH_SIZE)
             if rows:
                 events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
@@ -245,7 +249,7 @@ class BlockStore:
 
         Raises BlockNotFound.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             found = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
             if found is None or found["delete_time"] is not None:
                 raise BlockNotFound
@@ -261,7 +265,7 @@ class BlockStore:
 
         A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["measure_prompt_bytes"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
             )
@@ -277,7 +281,7 @@ class BlockStore:
         return [block_of(row) for row in found]
 
     async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, **values)
         return [block_of(row) for row in rows]
 

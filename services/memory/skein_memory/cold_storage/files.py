@@ -32,7 +32,7 @@ class ArchiveReader:
         """Read an archive and its file. Raises ArchiveNotFound and ArchiveDamaged."""
         checksum = None
         while True:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
             if archive is None:
                 raise ArchiveNotFound

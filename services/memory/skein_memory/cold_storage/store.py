@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles, FileInfo
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies, Policy
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
@@ -105,7 +106,7 @@ class ArchiveStore:
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the rules that a tenant remembers by."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
     async def archive(
@@ -126,15 +127,15 @@ class ArchiveStore:
         batch = await self._select_batch(tenant_id, selection)
         file = await self._file(tenant_id, batch, at) if batch.memory_ids else None
         row: asyncpg.Record | None = None
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is None:
                 if file is not None:
                     row = await self._move_to_archive(
                         tx, tenant_id, batch, file, label=label, at=at, by=idempotency_key.principal
                     )
                 done = respond(row, batch.after_id if row is not None or file is None else selection.after_id)
-                await self._idempotency.answer(tx, tenant_id, idempotency_key, done)
+                await self._idempotency.save(tx, tenant_id, idempotency_key, done.SerializeToString())
         if file is not None and row is None:
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
         return done if first is None else first
@@ -152,7 +153,7 @@ class ArchiveStore:
         if not batch.memory_ids:
             return 0, False
         file = await self._file(tenant_id, batch, at)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await self._move_to_archive(tx, tenant_id, batch, file, label=label, at=at, by=by)
         if row is None:
             await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
@@ -160,7 +161,7 @@ class ArchiveStore:
 
     async def _select_batch(self, tenant_id: UUID, selection: ArchiveSelection) -> ArchiveBatch:
         """Read the next batch to archive, with all its rows."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             scanned_rows = await tx.rows(
                 QUERIES["oldest_idle"],
                 tenant_id=tenant_id,
@@ -235,7 +236,7 @@ class ArchiveStore:
 
     async def list_archives(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[asyncpg.Record]:
         """Read up to `count` archives older than `before`, newest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.rows(
                 QUERIES["list_archives"], tenant_id=tenant_id, before_id=before or _AFTER_ALL, count=count
             )
@@ -258,15 +259,15 @@ class ArchiveStore:
         try:
             archive, rows = await self._reader.read(tenant_id, archive_id)
         except ArchiveNotFound:
-            async with self._database.tenant(tenant_id) as tx:
-                first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+            async with self._database.transaction(tenant_id) as tx:
+                first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
                 if first is None:
                     raise
                 return first
         ids = [UUID(row["memory_id"]) for row in rows["entries"]]
         await self._months.ensure(id_time(id_) for id_ in ids)
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             archived = await _lock_archives(
@@ -293,7 +294,7 @@ class ArchiveStore:
             restored = _event("archive_restored", archive_id, len(remaining_memories))
             await writer.insert_events(tx, tenant_id, [restored], at=at, by=idempotency_key.principal)
             response = respond(len(remaining_memories), len(ids) - len(remaining_memories))
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             active = sum(memory.is_active for memory in remaining_memories)
             await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
@@ -301,14 +302,14 @@ class ArchiveStore:
 
     async def delete_orphan_files(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
         referenced = {(row["archive_id"], row["checksum"]) for row in rows}
         return await self._cold.sweep(tenant_id, referenced, older_than=at - _WRITING)
 
     async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
         """Purge an archive whose memories were all created and archived before a time; return how many it held."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
             if archive is None:
                 return 0

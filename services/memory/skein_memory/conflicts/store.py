@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.conflicts.model import ResolutionDraft
@@ -104,7 +105,7 @@ class ConflictStore:
         self, tenant_id: UUID, conflict_filter: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
         """Return the first `count` conflicts of a batch that come behind those listed before, the surest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             candidates, end = await pairs.scan_candidates(
                 tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
             )
@@ -157,8 +158,8 @@ class ConflictStore:
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
@@ -175,7 +176,7 @@ class ConflictStore:
             await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
             await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 
@@ -185,7 +186,7 @@ class ConflictStore:
         """Read up to `count` resolutions older than `before`, newest first, without those of expired memories."""
         found: list[Resolution] = []
         query, last = QUERIES["list_resolutions"], before or _LAST
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             while len(found) < count:
                 rows = await tx.rows(query, tenant_id=tenant_id, status=status, before_id=last, count=count)
                 if not rows:

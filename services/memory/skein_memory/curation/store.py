@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
@@ -99,7 +100,7 @@ class CurationStore:
 
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
         """Return a memory's id and its scores, term by term, at the time `at`. Raises MemoryNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
             memory = memory_rows.memory_of(found[name]) if name in found else None
             if memory is None or not memory.is_visible(at):
@@ -123,8 +124,8 @@ class CurationStore:
 
         What contradicts the memory gains nothing by it. Raises MemoryNotFound.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
@@ -146,7 +147,7 @@ class CurationStore:
                     await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
                 raised.append(after if after.draft != before.draft else before)
             response = respond(ReinforceResult(memories=raised, truncated=more))
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def decay(
@@ -160,18 +161,18 @@ class CurationStore:
         by: str,
     ) -> Response | bytes:
         """Lower the scores of idle memories, as `decay_portion` does; or return the stored response."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             days = (await self._policies.of(tx, tenant_id)).decay_days
             response = respond(await _decay(tx, tenant_id, days, limit=limit, at=at, by=by))
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
         """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             days = (await self._policies.of(tx, tenant_id)).decay_days
             return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
 
@@ -191,8 +192,8 @@ class CurationStore:
         Return the answer and the documents whose vectors are to be made. Raises MemoryNotFound, ContentTooLong,
         MergeTooLarge and QuotaExceeded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
@@ -211,7 +212,7 @@ class CurationStore:
             change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"links": change})
         return response, documents
 
@@ -234,8 +235,8 @@ class CurationStore:
         on, None for nowhere. A `dry_run` changes nothing, and of very many groups with one fingerprint names only some.
         Raises QuotaExceeded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             found, cursor, contradictions = await duplicates.find_groups(
@@ -259,7 +260,7 @@ class CurationStore:
                 pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
                 links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
             response = respond(groups, cursor)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"links": links})
         return response
 

@@ -87,12 +87,12 @@ class AccessLogErasure:
         """Clear a person from the access log; return how many accesses were changed."""
         cleared, count = 0, _CLEARED_BATCH_SIZE
         while count == _CLEARED_BATCH_SIZE:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 count = await tx.execute(
                     QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
                 )
             cleared += count
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
             names = sorted({subject_id.strip(), display_name.strip()} - {""})
             cleared += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
@@ -105,7 +105,7 @@ class AccessLogErasure:
         """
         until = at - SETTLE_TIME
         of_tenant = {"tenant_id": tenant_id}
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
         if times is None or times["first_time"] is None:
             return False
@@ -113,7 +113,7 @@ class AccessLogErasure:
             min_id_at(times["first_time"] - max(_LONGEST_CALL, self.retention)),
             min_id_at(times["last_time"]),
         )
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
             await tx.execute(QUERIES["clear_queries_of_missing_memories"], **of_tenant, since_id=since)
             since = min_id_at(times["first_time"] - _LONGEST_SEARCH)

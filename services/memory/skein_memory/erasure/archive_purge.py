@@ -80,7 +80,7 @@ class ArchivePurgeStore:
     ) -> ArchivePurge:
         """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
         ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             newest = await _newest(tx, tenant_id)
             rows = await tx.rows(
                 QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
@@ -101,10 +101,10 @@ class ArchivePurgeStore:
         """Remove all memories about a person from archives after one."""
         purged_ids: list[UUID] = []
         since = _BEFORE_ALL if after is None else UUID(int=after.int + 1)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             newest = await _newest(tx, tenant_id)
         while True:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 rows = await tx.rows(
                     QUERIES["find_archived_subject"],
                     tenant_id=tenant_id,
@@ -128,7 +128,7 @@ class ArchivePurgeStore:
         self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
         """Purge what matches from some archives after one; their files are read."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             scanned = await tx.rows(
                 QUERIES["walk_archives"],
                 tenant_id=tenant_id,
@@ -173,7 +173,7 @@ class ArchivePurgeStore:
                 if remaining_rows["entries"]
                 else None
             )
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
                 is_mine = locked is not None and locked["checksum"] == archive["checksum"]
                 if is_mine:

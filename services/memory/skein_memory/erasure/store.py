@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.listing.filter import Filter
@@ -103,7 +104,7 @@ class PurgeStore:
 
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
         """Read the memories of a selection, newest first; and the next cursor, None when there are no more."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             found, _ = await _select(tx, tenant_id, selection, at=at)
             return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
 
@@ -111,8 +112,8 @@ class PurgeStore:
         """Return the stored response of a request; None for a new request."""
         first: bytes | None = None
         with suppress(_Undone):
-            async with self._database.tenant(tenant_id) as tx:
-                first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+            async with self._database.transaction(tenant_id) as tx:
+                first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
                 raise _Undone
         return first
 
@@ -130,8 +131,10 @@ class PurgeStore:
         """Remove the memories of a selection for good, or find out what would go; or return the stored response."""
         response: Response | None = None
         try:
-            async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
+            async with self._database.transaction(tenant_id) as tx:
+                first = (
+                    None if dry_run else (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
+                )
                 if first is not None:
                     return first
                 found, not_found = await _select(tx, tenant_id, selection, at=at)
@@ -165,7 +168,7 @@ class PurgeStore:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
                 # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
                 kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
-                await self._idempotency.answer(tx, tenant_id, idempotency_key, respond(kept))
+                await self._idempotency.save(tx, tenant_id, idempotency_key, respond(kept).SerializeToString())
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response
@@ -182,8 +185,10 @@ class PurgeStore:
         dry_run: bool,
     ) -> Response | bytes:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = None
+            if not dry_run:
+                first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             found, not_found = await _select(tx, tenant_id, selection, at=at)
@@ -198,7 +203,7 @@ class PurgeStore:
                     )
             response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
             if not dry_run:
-                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+                await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
                 await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return response
 
@@ -208,7 +213,7 @@ class PurgeStore:
         Return how many, and whether there may be more.
         """
         after_id = UUID(int=0)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             for _ in range(_SCANS):
                 scanned = await tx.rows(
                     QUERIES["oldest_memories"],
@@ -239,7 +244,7 @@ class PurgeStore:
         for _ in range(_EXPIRED_BATCHES):
             if count < _EXPIRED_BATCH_SIZE:
                 break
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
                 rows = await tx.rows(
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
@@ -268,8 +273,10 @@ class PurgeStore:
         """
         response: Response | None = None
         try:
-            async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
+            async with self._database.transaction(tenant_id) as tx:
+                first = (
+                    None if dry_run else (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
+                )
                 if first is not None:
                     return first
                 block_row = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
@@ -286,7 +293,7 @@ class PurgeStore:
                 response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
                 if dry_run:
                     raise _Undone  # noqa: TRY301 - it ends the transaction.
-                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+                await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         except _Undone:
             assert response is not None  # noqa: S101 - made before it was undone.
         return response

@@ -101,7 +101,7 @@ class EventStore:
     async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
         """Return the horizon and changes before it, both as one snapshot has them."""
         query = QUERIES["read_changes_of_entity" if entity_id else "read_changes"]
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
         horizon: int = rows[0]["horizon"]
         if position.transaction >= horizon:
@@ -110,7 +110,7 @@ class EventStore:
 
     async def _read_back(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> list[Change]:
         query = QUERIES["read_changes_of_entity_back" if entity_id else "read_changes_back"]
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
         return [_change(row) for row in rows if row["change_id"] is not None]
 

@@ -86,7 +86,7 @@ class GraphStore:
 
         With `infer` also who shares tags. Raises MemoryNotFound.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
@@ -115,7 +115,7 @@ class GraphStore:
 
         Raises MemoryNotFound and PathToItself.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
             nodes = await _starts(tx, tenant_id, ends, at=at)
             start, goal = (nodes[name].memory_id for name in ends)
@@ -163,7 +163,7 @@ class GraphStore:
         at: datetime,
     ) -> Activation:
         """Spread activation so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
             walked = await traverse(tx, tenant_id, nodes, link_filter, hops=hops, most=max(most, len(nodes)), at=at)
@@ -186,7 +186,7 @@ class GraphStore:
         self, tenant_id: UUID, name: str, *, at: datetime, least: float | None = None, count: int | None = None
     ) -> list[Suggestion]:
         """Return memories to link with; of at least the policy's score when `least` is None. Raises MemoryNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
             memory_id = (await _starts(tx, tenant_id, [name], at=at))[name].memory_id
             tags = (await _tags_of(tx, tenant_id, [memory_id]))[memory_id]

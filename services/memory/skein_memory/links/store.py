@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.links.model import LinkFilter
 
@@ -56,8 +57,8 @@ class LinkStore:
         Raises MemoryNotFound, LinkToItself, LinkExists and, of two for one pair and relation, DuplicateInBatch, each
         with the "index" of the link when there are several; and QuotaExceeded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, drafts, at=at)
@@ -79,7 +80,7 @@ class LinkStore:
                 existing = next(link for link in links if link not in new)
                 raise LinkExists(index=seen_pairs[existing.pair])
             response = respond(links)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"links": len(links)})
         return response
 
@@ -99,8 +100,8 @@ class LinkStore:
         `respond` learns whether it is new. With `either_direction` a link that leads the other way is the pair's, too.
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             ends = await _ends(tx, tenant_id, [draft], at=at)
@@ -120,7 +121,7 @@ class LinkStore:
             if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
                 await link_rows.replace(tx, tenant_id, before, after)
             response = respond(link if before is None else after, before is None)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
         return response
 
@@ -138,8 +139,8 @@ class LinkStore:
 
         Raises LinkNotFound and LinkExists.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await link_rows.lock_link(tx, tenant_id, link_id)
@@ -148,7 +149,7 @@ class LinkStore:
             if after is not before:
                 await link_rows.replace(tx, tenant_id, before, after)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def delete_link(
@@ -163,8 +164,9 @@ class LinkStore:
         by: str,
     ) -> None:
         """Remove a link, once for each request, whose answer is `response`. Raises LinkNotFound and RevisionStale."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             removed = await link_rows.remove(tx, tenant_id, [link_id], at=at, by=by)
             if not removed:
@@ -174,7 +176,7 @@ class LinkStore:
 
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             found = await link_rows.read_links(tx, tenant_id, [link_id])
             if link_id not in found:
                 raise LinkNotFound
@@ -201,7 +203,7 @@ class LinkStore:
         if as_of_time is not None:
             query, then = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
             if name not in found:
                 raise MemoryNotFound

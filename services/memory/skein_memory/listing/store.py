@@ -10,6 +10,7 @@ from uuid import UUID
 from skein_kit import filters
 from skein_kit.admission.scan_budget import ScanBudget
 from skein_kit.database.named_queries import with_condition
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
 from skein_kit.ids import parse_id
@@ -82,7 +83,7 @@ class MemoryListStore:
         at: datetime,
     ) -> MemoryPage:  # fmt: skip
         """Find up to `count` memories that pass, in order, after the one at `after`; read the first `batch_size`."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             if order.is_of_ids:
                 last = after.memory_id if after else None
                 found = await find(
@@ -106,7 +107,7 @@ class MemoryListStore:
         spans = list(filter_.id_ranges(None, at))
         if not spans:
             return 0
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             if filter_.access_path.kind in {"ids", "external_ids"}:
                 found = await find(tx, tenant_id, filter_, after=None, count=MAX_ROWS_SCANNED, at=at)
                 return len(found.memory_ids)
@@ -121,12 +122,12 @@ class MemoryListStore:
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
         """Read memories in the order of their ids given, as they were at a time; what is gone is left out."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
 
     async def get_memory_as_of(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
         """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotYetKnown."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = (await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
             if row is None:
                 raise MemoryNotFound
@@ -144,7 +145,7 @@ class MemoryListStore:
 
         Say also whether the last one read is the first that there is. Raises MemoryNotFound.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             current = (await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
             if current is None or memory_rows.memory_of(current).is_expired(at):
                 raise MemoryNotFound
@@ -162,7 +163,7 @@ class MemoryListStore:
 
     async def links_of(self, tenant_id: UUID, memory: Memory, count: int) -> list[Link]:
         """Read up to `count` of the newest links of a memory, in both directions, to deleted memories as well."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_links"],
                 tenant_id=tenant_id,
@@ -178,7 +179,7 @@ class MemoryListStore:
 
     async def versions_of(self, tenant_id: UUID, memory: Memory, count: int) -> tuple[list[MemoryVersion], bool]:
         """Read the newest earlier versions of a memory, and one more to compare; return whether that is all."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             versions = await _versions(tx, tenant_id, memory.memory_id, before=None, count=count + 1)
         return versions, len(versions) <= count
 

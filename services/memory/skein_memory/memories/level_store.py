@@ -35,7 +35,7 @@ class LevelStore:
         """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""
         moved = 0
         for _ in range(_MAX_BATCHES):
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 policy = await self._policies.of(tx, tenant_id)
                 found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
             moved += found

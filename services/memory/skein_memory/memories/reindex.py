@@ -30,7 +30,7 @@ class ReindexStore:
         done = 0
         while done < count:
             batch = min(BATCH, count - done)
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 refreshed = await _refresh_some(tx, tenant_id, at=at, count=batch)
             done += refreshed
             if refreshed < batch:

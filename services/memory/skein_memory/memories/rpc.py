@@ -10,7 +10,7 @@ from uuid import UUID
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.json_values import exact
 from skein_kit.json_values.fields import fields

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
 from skein_memory.events import writer
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies, Policy
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
@@ -91,9 +93,13 @@ class MemoryStore:
         QuotaExceeded and MasterKeyMissing.
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
-        async with self._database.tenant(tenant_id, plans_again=self._may_move_others(tenant_id)) as tx:
+        async with self._database.transaction(
+            tenant_id, TxOptions(plan_once=not self._may_move_others(tenant_id))
+        ) as tx:
             show(await with_scores_of_new(tx, tenant_id, self._policies, memories, at=at))
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response)
+            first = (
+                await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            ).saved_response
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
@@ -110,7 +116,7 @@ class MemoryStore:
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the rules that a tenant remembers by."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
     async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: Message) -> None:
@@ -121,15 +127,15 @@ class MemoryStore:
         """
         if idempotency_key.request_id:
             with suppress(RpcError):
-                async with self._database.tenant(tenant_id) as tx:
-                    await self._idempotency.correct(tx, tenant_id, idempotency_key, response)
+                async with self._database.transaction(tenant_id) as tx:
+                    await self._idempotency.replace(tx, tenant_id, idempotency_key, response.SerializeToString())
 
     async def get_memories(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Memory]:
         """Read memories by id or external id, deleted ones too; return them by the given name.
 
         They have their scores at the time `at`.
         """
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
             found = [memory_rows.memory_of(row) for row in rows.values()]
             found = await with_scores(tx, tenant_id, self._policies, found, at=at)
@@ -153,8 +159,8 @@ class MemoryStore:
         `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
         MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await memory_rows.lock_memory(tx, tenant_id, name)
@@ -165,7 +171,7 @@ class MemoryStore:
                 after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
             response = respond(shown)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         return MemoryChange(response=response, documents=documents)
 
@@ -211,7 +217,7 @@ class MemoryStore:
 
         Raises MemoryNotFound, SecretNotFound and SecretUndecryptable.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             memory = await memory_rows.lock_memory(tx, tenant_id, name)
             memory.check_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
@@ -230,14 +236,14 @@ class MemoryStore:
 
         Return how many. Batches are small, so that no other transaction waits long for a lock; the next call continues.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             deleted = await self._idempotency.delete_expired(tx, tenant_id, at)
             removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
         deleted += removed
         for _ in range(1, _EXPIRED_BATCHES):
             if removed < _EXPIRED_BATCH_SIZE:
                 break
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
             deleted += removed
         return deleted

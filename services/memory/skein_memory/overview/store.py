@@ -88,7 +88,7 @@ class OverviewStore:
 
     async def review(self, tenant_id: UUID, *, limit: int, at: datetime) -> list[ReviewItem]:
         """Return the most urgent of the candidates, most urgent first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
             found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
             memories = [memory for memory in found.values() if memory.is_visible(at)]
@@ -112,7 +112,7 @@ class OverviewStore:
 
         Return as well whether there were more than are counted.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_kinds"],
                 tenant_id=tenant_id,
@@ -139,7 +139,7 @@ class OverviewStore:
 
     async def statistics(self, tenant_id: UUID, *, top: int, at: datetime) -> Statistics:
         """Count a tenant's memory: totals from stored counters, the rest over the newest memories."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             totals = {row["kind"]: row["amount"] for row in await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)}
             if "memories" in totals:
                 expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MAX_EXPIRED)

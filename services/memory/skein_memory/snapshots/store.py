@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.quotas.store import QuotaCounter
 
@@ -95,8 +96,8 @@ class SnapshotStore:
         by: str,
     ) -> Response | bytes:
         """Begin a snapshot and copy as much as one call may; or return the stored response."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             policy = await self._policies.of(tx, tenant_id)
@@ -106,7 +107,7 @@ class SnapshotStore:
             columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
             await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
             response = respond(snapshot)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
         await exporter.wait_for_transactions(self._database, tenant_id, horizon)
         for _ in range(_MAX_BATCHES):
@@ -114,18 +115,18 @@ class SnapshotStore:
             if snapshot.state != CREATING:
                 break
         response = respond(snapshot)
-        async with self._database.tenant(tenant_id) as tx:
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+        async with self._database.transaction(tenant_id) as tx:
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
         """Read a snapshot. Raises SnapshotNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await _read(tx, tenant_id, snapshot_id)
 
     async def list_snapshots(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Snapshot]:
         """Read up to `count` snapshots that are older than one, newest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_snapshots"],
                 tenant_id=tenant_id,
@@ -146,8 +147,9 @@ class SnapshotStore:
         by: str,
     ) -> None:
         """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
                 raise SnapshotNotFound
@@ -158,7 +160,7 @@ class SnapshotStore:
     async def continue_snapshots(self, tenant_id: UUID, *, max_batches: int = _MAX_BATCHES) -> tuple[bool, bool]:
         """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
         for turn in range(max_batches):
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
             if not rows:
                 return turn > 0, False
@@ -171,7 +173,7 @@ class SnapshotStore:
 
     async def _continue(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot | None:
         """Copy or delete one batch; return the snapshot, None when nothing can be done."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_snapshot"], tenant_id=tenant_id, snapshot_id=snapshot_id)
             if row is None or row["state"] == READY:
                 return None if row is None else Snapshot(**dict(row))
@@ -240,7 +242,7 @@ class SnapshotStore:
         The phase "of" walks over the first and finds what changed or was removed, "added" over the other. Return where
         to go on, None when all is compared. Raises SnapshotNotFound and SnapshotNotReady.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
             if other_id is not None:
                 (await _read(tx, tenant_id, other_id)).check_ready()
@@ -292,8 +294,8 @@ class SnapshotStore:
             tenant_id, snapshot_id, cursor, count=count, at=at, by=by
         )
         await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first, None
             policy = await self._policies.of(tx, tenant_id)
@@ -309,7 +311,7 @@ class SnapshotStore:
             if next_cursor is None:
                 await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
             response = respond(importer, next_cursor)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, importer.usage)
         return response, importer
 
@@ -318,7 +320,7 @@ class SnapshotStore:
     ) -> tuple[list[TransferItem], str | None, ImportBatch]:
         """Read and check a batch of a restore."""
         is_removal = cursor.phase == "remove"
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
             source = None if is_removal else snapshot_id
             items, last = await _read_batch(tx, tenant_id, source, cursor.kind, after=cursor.after, count=count, now=at)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.source_trust.model import TrustDraft
 
 Response = TypeVar("Response", bound=Message)
@@ -49,8 +50,8 @@ class SourceTrustStore:
         by: str,
     ) -> Response | bytes:
         """Store the trust in a source and its revision before; or return the stored response."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await _locked(tx, tenant_id, draft.source_key)
@@ -75,12 +76,12 @@ class SourceTrustStore:
                 )
             await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
         """Read the trust in a source. Raises SourceTrustNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_source_trust"], tenant_id=tenant_id, source_key=key)
         if row is None:
             raise SourceTrustNotFound
@@ -88,7 +89,7 @@ class SourceTrustStore:
 
     async def list_source_trust(self, tenant_id: UUID, *, after: str, count: int) -> list[SourceTrust]:
         """Read the trust in up to `count` sources, in the order of their keys, after the key `after`."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
         return [SourceTrust(**dict(row)) for row in rows]
 
@@ -96,8 +97,9 @@ class SourceTrustStore:
         self, tenant_id: UUID, idempotency_key: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
     ) -> None:
         """Delete the trust in a source, once for each request. Raises SourceTrustNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             before = await _locked(tx, tenant_id, key)
             if before is None:

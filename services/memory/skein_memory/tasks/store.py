@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.memories.model import Memory
 
 Response = TypeVar("Response", bound=Message)
@@ -53,7 +54,7 @@ class TaskStore:
         self, tenant_id: UUID, task_filter: TaskFilter, *, before: UUID | None, count: int, at: datetime
     ) -> list[Memory]:
         """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             objective_id = await _objective(tx, tenant_id, task_filter.objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_tasks"],
@@ -73,7 +74,7 @@ class TaskStore:
         self, tenant_id: UUID, objective: str | None, *, count: int, at: datetime
     ) -> list[tuple[Memory, float]]:
         """Read the tasks to do next with their scores, best first. Raises ObjectiveNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             objective_id = await _objective(tx, tenant_id, objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
@@ -103,8 +104,8 @@ class TaskStore:
 
         Return the stored response of a repeated request. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             objective_id = await _objective(tx, tenant_id, ends[1], at=at)
@@ -112,7 +113,7 @@ class TaskStore:
             after = change(before, objective_id)
             documents = [] if after is before else await memory_rows.update_memory(tx, tenant_id, before, after, at=at)
             response = respond(after)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return MemoryChange(response=response, documents=documents)
 
 

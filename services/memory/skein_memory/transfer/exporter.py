@@ -48,7 +48,7 @@ _LAST_ID = "~"
 async def wait_for_transactions(database: Database, tenant_id: UUID, horizon: int) -> bool:
     """Wait about a second for all transactions below a number; return whether they have ended."""
     for _ in range(_WAIT_TRIES):
-        async with database.tenant(tenant_id) as tx:
+        async with database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["read_horizon"])
         if row is not None and row["oldest"] >= horizon:
             return True
@@ -58,7 +58,7 @@ async def wait_for_transactions(database: Database, tenant_id: UUID, horizon: in
 
 async def next_transaction(database: Database, tenant_id: UUID) -> int:
     """Return the number of the next transaction."""
-    async with database.tenant(tenant_id) as tx:
+    async with database.transaction(tenant_id) as tx:
         row = await tx.row(QUERIES["read_horizon"])
     return 0 if row is None else int(row["next"])
 

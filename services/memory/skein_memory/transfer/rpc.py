@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import (
     DEFAULT_PAGE_SIZE,

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
@@ -56,7 +57,7 @@ class TransferStore:
         self, tenant_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[TransferItem], TransferCursor | None]:
         """Read a batch of a tenant's memory as it was at a time, less what has expired since; and the next cursor."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             items, last = await exporter.read_batch(
                 tx, tenant_id, cursor.kind, after=cursor.after, count=count, at=at, now=now
             )
@@ -67,7 +68,7 @@ class TransferStore:
         horizon = await exporter.next_transaction(self._database, tenant_id)
         await exporter.wait_for_transactions(self._database, tenant_id, horizon)
         event = Event(type="data_exported", entity_type="tenant", entity_id=str(tenant_id), summary="data exported")
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
     async def import_items(
@@ -87,8 +88,10 @@ class TransferStore:
         await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         result: tuple[Response, Importer] | None = None
         with suppress(_Rollback):
-            async with self._database.tenant(tenant_id) as tx:
-                first = None if dry_run else await self._idempotency.claim(tx, tenant_id, idempotency_key)
+            async with self._database.transaction(tenant_id) as tx:
+                first = (
+                    None if dry_run else (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
+                )
                 if first is not None:
                     return first, None
                 policy = await self._policies.of(tx, tenant_id)
@@ -109,7 +112,7 @@ class TransferStore:
                     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
                     # What is too much for a level passes down at once, so many memories; the maintenance goes on.
                     await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-                await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+                await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
                 await self._quotas.charge(tx, tenant_id, importer.usage)
         assert result is not None  # noqa: S101 - made before it was undone.
         return result

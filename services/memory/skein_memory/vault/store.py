@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.vault.encryption import MasterKeys
 
 Response = TypeVar("Response", bound=Message)
@@ -156,8 +157,8 @@ class TenantKeyStore:
 
         Return the stored response of a repeated request. Raises MasterKeyMissing and SecretUndecryptable.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             self._vault.master_keys.check_current()
@@ -178,14 +179,14 @@ class TenantKeyStore:
             )
             await writer.insert_events(tx, tenant_id, [rotated], at=at, by=idempotency_key.principal)
             response = respond(key_id, resealed, more)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
         """Encrypt a tenant's keys with the current master key, and continue a rotation; return the rows changed."""
         if not self._vault.master_keys.current:
             return 0
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             rewrapped = await self._vault.rewrap(tx, tenant_id, rows)
             if rewrapped:

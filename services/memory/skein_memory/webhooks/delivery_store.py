@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_memory.webhooks.model import WebhookDraft
 
@@ -85,7 +86,7 @@ class DeliveryStore:
         self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
     ) -> list[asyncpg.Record]:
         """Read up to `count` deliveries of a webhook, newest first. Raises WatchNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await read_watch(tx, tenant_id, watch_id)
             return await tx.rows(
                 QUERIES["list_deliveries"],
@@ -106,8 +107,8 @@ class DeliveryStore:
         at: datetime,
     ) -> Response | bytes:
         """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
@@ -115,13 +116,13 @@ class DeliveryStore:
                 raise DeliveryNotFound
             await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
             response = respond(row)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
         """Queue deliveries of the events since the last call, and count what is due."""
         more = False
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             # Most tenants have none, and are asked again and again.
             if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
                 return QueueStatus()
@@ -158,7 +159,7 @@ class DeliveryStore:
         of single destinations; a destination that it does not name has PER_DESTINATION_OF_TENANT.
         """
         until = at + _LEASE
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await end_watches_with_grants(tx, tenant_id, at)
             claimed = await tx.rows(
                 QUERIES["claim_deliveries"],
@@ -195,13 +196,13 @@ class DeliveryStore:
 
     async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
         """Return how many deliveries are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
         """Release deliveries whose attempts were cancelled: another worker may attempt them at once."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await tx.execute(
                 QUERIES["release_deliveries"],
                 tenant_id=tenant_id,
@@ -219,7 +220,7 @@ class DeliveryStore:
         """Say what came of attempts: when they are tried again, which are dead, which webhooks are switched off."""
         by_watch: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
             destinations = {outcome.attempt.watch.destination for outcome in outcomes}
             await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
@@ -264,7 +265,7 @@ class DeliveryStore:
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
         """Remove some of the deliveries that ended a week ago; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.execute(
                 QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_BATCH_SIZE
             )

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.vault.encryption import MasterKeys
 
@@ -60,8 +61,8 @@ class WebhookStore:
         Raises MasterKeyMissing and QuotaExceeded.
         """
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             await tx.execute(
@@ -80,18 +81,18 @@ class WebhookStore:
                 tx, tenant_id, "watch_created", watch.watch_id, at=at, by=idempotency_key.principal
             )
             response = respond(watch)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
             await self._quotas.charge(tx, tenant_id, {"watches": 1})
         return response
 
     async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
         """Read a webhook. Raises WatchNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await read_watch(tx, tenant_id, watch_id)
 
     async def list_watches(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
         """Read up to `count` webhooks older than `before`, newest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_watches"], tenant_id=tenant_id, before_id=before or AFTER_ALL, count=count
             )
@@ -110,8 +111,8 @@ class WebhookStore:
         at: datetime,
     ) -> Response | bytes:
         """Replace what a webhook says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, watch_id, query="lock_watch")
@@ -130,7 +131,7 @@ class WebhookStore:
             )
             await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=idempotency_key.principal)
             response = respond(await read_watch(tx, tenant_id, watch_id))
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def rotate_secret(
@@ -144,23 +145,24 @@ class WebhookStore:
     ) -> Response | bytes:
         """Replace a webhook's signing key. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
-        async with self._database.tenant(tenant_id) as tx:
-            first = await self._idempotency.claim(tx, tenant_id, idempotency_key)
+        async with self._database.transaction(tenant_id) as tx:
+            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
             if first is not None:
                 return first
             before = await read_watch(tx, tenant_id, key.key_id, query="lock_watch")
             await self._rekey(tx, tenant_id, before, wrapped)
             await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=idempotency_key.principal)
             response = respond(before)
-            await self._idempotency.answer(tx, tenant_id, idempotency_key, response)
+            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def delete_watch(
         self, tenant_id: UUID, idempotency_key: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
     ) -> None:
         """Remove a webhook with its deliveries, once for each request. Raises WatchNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, idempotency_key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return
             master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
             if master_key is None:
@@ -178,7 +180,7 @@ class WebhookStore:
         current = self._master_keys.current
         if not current:
             return 0
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
             )

@@ -34,6 +34,6 @@ class ErasureStore:
 
     async def drop_unused_terms(self, tenant_id: UUID) -> None:
         """Remove a tenant's terms that occur in no item any more."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await tx.execute(QUERIES["drop_unused_frequencies"], tenant_id=tenant_id)
             await tx.execute(QUERIES["restart_recount"], tenant_id=tenant_id)

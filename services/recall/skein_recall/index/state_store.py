@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.ids import parse_id
 from skein_kit.search_text import vector_columns as kit
 from skein_recall.index.state import IndexState, ModelVectors, VectorOrigin
@@ -41,7 +42,7 @@ class IndexStateStore:
 
         What cannot be recalled at the time `at` is left out. Vectors are read where `show_embeddings` says so.
         """
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             ids = {name: id_ for name in names if (id_ := parse_id(name)) is not None}
             rows = await tx.rows(QUERIES["find_named_items"], tenant_id=tenant_id, kind=kind, names=list(names))
             ids |= {row["external_id"]: row["item_id"] for row in rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_recall.providers.text_embedder import IndexItem
 from skein_recall.queries import QUERIES
 
@@ -32,12 +33,12 @@ class IndexStore:
 
     async def list_pending(self, tenant_id: UUID, limit: int, *, but: Sequence[UUID] = ()) -> list[asyncpg.Record]:
         """Return the oldest documents, `but` some, whose vectors are still to be made."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, passed_over=list(but), limit=limit)
 
     async def pending(self, tenant_id: UUID, limit: int) -> tuple[int, UUID | None]:
         """Return how many documents' vectors are still to be made, `limit` at most, and the oldest one's id."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             row = await tx.row(QUERIES["pending_backlog"], tenant_id=tenant_id, limit=limit)
         return (0, None) if row is None else (row["count"], row["oldest_id"])
 
@@ -51,7 +52,7 @@ class IndexStore:
         for row in pending:
             ids[row["kind"]].append(row["item_id"])
         rows: list[asyncpg.Record] = []
-        async with self._database.tenant(tenant_id, plans_again=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
             if ids["memory"]:
                 rows += await tx.rows(QUERIES["memory_texts"], tenant_id=tenant_id, memory_ids=ids["memory"])
             if ids["message"]:
@@ -64,7 +65,7 @@ class IndexStore:
 
         Several at once count different documents, one after another where they are of one kind.
         """
-        async with self._database.tenant(tenant_id, lasting=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
             todo = await tx.row(QUERIES["what_to_count"], tenant_id=tenant_id, least=_LEAST_DEPARTED)
             if todo is None or not (todo["fresh"] or todo["gone"] or todo["stale"]):
                 return 0, False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RevisionStale
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import id_time, now
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_recall.index.caller_vectors import CallerVectors
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.providers.text_embedder import IndexItem
@@ -41,7 +42,7 @@ class VectorStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = IdempotencyStore("recall")
+        self._requests = IdempotencyStore(database, "recall")
 
     async def put(
         self,
@@ -57,7 +58,7 @@ class VectorStore:
         Afterwards the items are the backlog's or not, as `pending` says. The models that are `behind` get another look
         at everything. Should the server crash, vectors and marks go together: the backlog has the items again.
         """
-        async with self._database.tenant(tenant_id, lasting=False, plans_again=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
             claimed = await tx.rows(
                 QUERIES["claim_documents"],
                 tenant_id=tenant_id,
@@ -77,7 +78,7 @@ class VectorStore:
         self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[IndexItem], vectors: VectorsByItem
     ) -> int:
         """Store what a model made of items that are nobody's backlog; return how many are still at their revision."""
-        async with self._database.tenant(tenant_id, lasting=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
             locked = await tx.rows(
                 QUERIES["lock_documents"],
                 tenant_id=tenant_id,
@@ -89,7 +90,7 @@ class VectorStore:
 
     async def lacking(self, tenant_id: UUID, model: EmbeddingModel, items: Sequence[IndexItem]) -> list[IndexItem]:
         """Return those items that have no vectors of a model."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             having = await _having(tx, tenant_id, model, [item.item_id for item in items])
         return [item for item in items if item.item_id not in having]
 
@@ -106,8 +107,8 @@ class VectorStore:
 
         The item stays the backlog's while one of the `others` that make vectors here has none of it.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            if (first := await self._requests.claim(tx, tenant_id, once)) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            if (first := (await self._requests.claim(tx, tenant_id, once)).saved_response) is not None:
                 return first
             document = await _locked(tx, tenant_id, given)
             await tx.execute(
@@ -132,7 +133,7 @@ class VectorStore:
                     QUERIES["set_pending"], tenant_id=tenant_id, item_id=document["item_id"], pending=pending
                 )
             response.item_id = str(document["item_id"])  # type: ignore[attr-defined]  # A PutEmbeddingResponse.
-            await self._requests.answer(tx, tenant_id, once, response)
+            await self._requests.save(tx, tenant_id, once, response.SerializeToString())
             if once.request_id:
                 # Too few for a job of their own.
                 await self._requests.delete_expired(tx, tenant_id, now())

@@ -10,6 +10,7 @@ import asyncpg
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import TenantNotFound
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_recall.models.model import EmbeddingModel
 
 _REFUSALS = {"reindexes_tenant_fkey": TenantNotFound}
@@ -77,17 +78,17 @@ class ReindexStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = IdempotencyStore("recall")
+        self._requests = IdempotencyStore(database, "recall")
 
     async def start(self, start: Start, once: IdempotencyKey) -> pb.StartReindexResponse:
         """Begin a reindex, or let the one that stands look at everything again, once for each request."""
         with translate_constraint_errors(_REFUSALS):
             async with self._database.operator() as tx:
-                if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+                if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                     return pb.StartReindexResponse.FromString(first)
                 row = await get(tx, await begin(tx, start))
                 response = pb.StartReindexResponse(reindex=wire.reindex(row))
-                await self._requests.answer(tx, NO_TENANT, once, response)
+                await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
                 return response
 
     async def read(self, reindex_id: UUID) -> asyncpg.Record:
@@ -103,7 +104,7 @@ class ReindexStore:
     async def cancel(self, reindex_id: UUID, at: datetime, once: IdempotencyKey) -> pb.CancelReindexResponse:
         """End a reindex; refuse with ReindexNotFound."""
         async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.CancelReindexResponse.FromString(first)
             row = await tx.row(QUERIES["cancel_reindex"], reindex_id=reindex_id, at=at)
             if row is None:
@@ -111,7 +112,7 @@ class ReindexStore:
             if row["now"]:
                 await tx.execute(QUERIES["leave_model"], model=row["model"], at=at)
             response = pb.CancelReindexResponse(reindex=wire.reindex(await get(tx, reindex_id)))
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
             return response
 
     async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
@@ -122,12 +123,12 @@ class ReindexStore:
 
     async def due(self, tenant_id: UUID) -> list[Due]:
         """Return the reindexes that are not done in a tenant."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return [Due(**row) for row in await tx.rows(QUERIES["due_reindexes"], tenant_id=tenant_id)]
 
     async def begin_look(self, tenant_id: UUID, reindex_id: UUID, at: datetime) -> None:
         """Begin to look at all documents of a tenant."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             documents = await tx.value(QUERIES["counted_documents"], tenant_id=tenant_id)
             values = {"tenant_id": tenant_id, "reindex_id": reindex_id, "at": at, "documents": documents}
             await tx.execute(QUERIES["begin_look"], **values)
@@ -135,12 +136,12 @@ class ReindexStore:
     async def look_on(self, tenant_id: UUID, model: EmbeddingModel, after: UUID, limit: int) -> list[asyncpg.Record]:
         """Return some documents after one, each with whether it lacks vectors of the model."""
         query = kit.for_table(QUERIES["look_on"], model.table_name)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.rows(query, tenant_id=tenant_id, after=after, limit=limit)
 
     async def advance(self, tenant_id: UUID, due: Due, step: Step) -> bool:
         """Say that a look is further; False when somebody else was faster."""
-        async with self._database.tenant(tenant_id, lasting=False) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
             touched = await tx.execute(
                 QUERIES["advance_look"],
                 tenant_id=tenant_id,

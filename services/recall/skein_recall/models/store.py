@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_recall.models.model import ModelDraft
     from skein_recall.models.reindex_store import Start
 
@@ -41,7 +41,7 @@ class ModelStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._requests = IdempotencyStore("recall")
+        self._requests = IdempotencyStore(database, "recall")
 
     async def list_models(self) -> list[EmbeddingModel]:
         """Return every registered model, by name."""
@@ -61,12 +61,12 @@ class ModelStore:
     async def _register(
         self, draft: ModelDraft, at: datetime, once: IdempotencyKey
     ) -> pb.RegisterEmbeddingModelResponse:
-        async with self._database.tenant(NO_TENANT) as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+        async with self._database.transaction(NO_TENANT) as tx:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.RegisterEmbeddingModelResponse.FromString(first)
             model = await _registered(tx, draft, at)
             response = pb.RegisterEmbeddingModelResponse(embedding_model=wire.embedding_model(model))
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
             await self._requests.delete_expired(tx, NO_TENANT, at)
             return response
 
@@ -79,7 +79,7 @@ class ModelStore:
         for the one and some for the other.
         """
         async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.SetActiveModelResponse.FromString(first)
             models = ModelSnapshot({model.model: model for model in await _listed(tx)})
             chosen = models.named(name)
@@ -98,7 +98,7 @@ class ModelStore:
                 embedding_model=wire.embedding_model(next(one for one in await _listed(tx) if one.model == name)),
                 former_model="" if former is None else former.model,
             )
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
             return response
 
     async def drop_model(self, name: str, *, left_before: datetime, once: IdempotencyKey) -> pb.DropModelResponse:
@@ -108,12 +108,12 @@ class ModelStore:
     async def _drop(self, name: str, left_before: datetime, once: IdempotencyKey) -> pb.DropModelResponse:
         response = pb.DropModelResponse()
         async with self._database.operator() as tx:
-            if (first := await self._requests.claim(tx, NO_TENANT, once)) is not None:
+            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
                 return pb.DropModelResponse.FromString(first)
             became = await tx.value(QUERIES["drop_model"], model=name, left_before=left_before)
             if became in _DROP_REFUSALS:
                 raise _DROP_REFUSALS[became](model=name)
-            await self._requests.answer(tx, NO_TENANT, once, response)
+            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
         return response
 
 

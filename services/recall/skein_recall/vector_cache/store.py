@@ -8,6 +8,7 @@ from uuid import UUID
 
 import numpy as np
 
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 
@@ -112,4 +113,4 @@ class VectorCacheStore:
         return None if len(rows) > most else ChunkVectors.of(rows, model.dimensions)
 
     def _reading(self, tenant_id: UUID) -> AbstractAsyncContextManager[Transaction]:
-        return self._database.tenant(tenant_id, plans_again=False, aside=True, reads=True)
+        return self._database.transaction(tenant_id, TxOptions(plan_once=True, skip_replica=True, read_only=True))

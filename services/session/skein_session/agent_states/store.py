@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.agent_states.model import AgentStatePut
+    from skein_session.idempotency import SessionIdempotencyStore
 
 _QUERIES = Queries.of("skein_session")
 # Attempts to store a state that concurrent calls insert and delete.
@@ -30,7 +31,7 @@ _MAX_ATTEMPTS = 3
 class AgentStateStore:
     """Agent states by agent and session."""
 
-    def __init__(self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter) -> None:
         self._database = database
         self._idempotency = idempotency
         self._quotas = quotas
@@ -40,8 +41,8 @@ class AgentStateStore:
 
         Raises SessionNotFound, AgentNotActive and the errors of AgentStatePut.apply_to.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.PutAgentStateResponse.FromString(saved)
             if put.session_id:
@@ -50,13 +51,13 @@ class AgentStateStore:
                 raise AgentNotActive(agent_id=put.agent_id)
             columns, is_new = await self._put(tx, tenant_id, put)
             response = pb.PutAgentStateResponse(state=convert.agent_state(columns))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             await self._quotas.charge(tx, tenant_id, {"agent_states": int(is_new)})
         return response
 
     async def get_state(self, tenant_id: UUID, agent_id: str, session_id: str, at: datetime) -> Record:
         """Read a state that has not expired. Raises AgentStateNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(
                 _QUERIES["get_state"], tenant_id=tenant_id, agent_id=agent_id, session_id=session_id, at=at
             )
@@ -80,7 +81,7 @@ class AgentStateStore:
         """
         after_agent, after_session = after
         values = {"tenant_id": tenant_id, "agent_id": agent_id, "after_agent": after_agent, "at": at, "limit": limit}
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             if session_id is None:
                 return await tx.rows(_QUERIES["list_states"], **values, after_session=after_session)
             return await tx.rows(
@@ -96,8 +97,9 @@ class AgentStateStore:
         """
         response = pb.DeleteAgentStateResponse()
         state_key = {"tenant_id": tenant_id, "agent_id": agent_id, "session_id": session_id}
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return response
             row = await tx.row(_QUERIES["lock_state"], **state_key)
             if row is None or convert.stored_agent_state(row).is_expired(at):
@@ -110,7 +112,7 @@ class AgentStateStore:
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired states, and as many of purged agents; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             deleted = await tx.execute(_QUERIES["delete_expired_states"], tenant_id=tenant_id, at=at, count=count)
             deleted += await tx.execute(_QUERIES["delete_states_of_purged_agents"], tenant_id=tenant_id, count=count)
             await self._quotas.charge(tx, tenant_id, {"agent_states": -deleted})

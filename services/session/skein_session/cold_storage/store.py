@@ -17,7 +17,7 @@ from skein.session.v1 import archives_pb2 as pb
 from skein_kit.cold_storage.files import FileInfo
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import ArchiveDamaged, RpcError, TransactionConflict
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import EPOCH, id_time, new_id
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text import postings
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.search_text.postings import Document
+    from skein_session.idempotency import SessionIdempotencyStore
 
 _QUERIES = Queries.of("skein_session")
 # A pending file of this age is abandoned, because no call lasts that long.
@@ -87,7 +87,7 @@ class ColdStorageStore:
     def __init__(
         self,
         database: Database,
-        idempotency: IdempotencyStore,
+        idempotency: SessionIdempotencyStore,
         policies: Policies,
         months: MonthlyPartitions,
         files: ColdFiles,
@@ -121,13 +121,13 @@ class ColdStorageStore:
         saved = await self._saved_response(tenant_id, key)
         if saved is not None:
             return pb.RestoreSessionResponse.FromString(saved), []
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await require_session(tx, tenant_id, session_id)
         return await self._unarchive(tenant_id, key, session_id, at)
 
     async def list_archived(self, tenant_id: UUID, *, before_time: datetime, after_id: str, limit: int) -> list[Record]:
         """Read archived sessions, newest first, after the time and id of another."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.rows(
                 _QUERIES["list_archived_sessions"],
                 tenant_id=tenant_id,
@@ -145,7 +145,7 @@ class ColdStorageStore:
         key = IdempotencyKey(principal=principal, method="", request_id="", fingerprint=b"")
         archived_count, after = 0, (EPOCH, "")
         for _ in range(_MAX_SCANS):
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 days = (await self._policies.of(tx, tenant_id)).archive_days
                 if not days:
                     break
@@ -177,7 +177,7 @@ class ColdStorageStore:
         damaged_checksum = None
         while True:
             of_session = {"tenant_id": tenant_id, "session_id": session_id}
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 session = await tx.row(_QUERIES["get_archived_session"], **of_session)
                 if session is None:
                     return None
@@ -198,7 +198,7 @@ class ColdStorageStore:
 
     async def to_records(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> list[Record]:
         """Convert rows of a file into records of session.messages."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await to_records(tx, tenant_id, rows)
 
     async def unarchive_all(self, tenant_id: UUID, session_ids: Iterable[str], at: datetime) -> None:
@@ -210,7 +210,7 @@ class ColdStorageStore:
         """Unarchive some of the sessions that have archived messages of a subject."""
         count = 0
         while count < _MAX_UNARCHIVED:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 row = await next_archived_of_subject(tx, tenant_id, subject_id, "")
                 archived = row and await tx.row(
                     _QUERIES["get_archived_session"], tenant_id=tenant_id, session_id=row["session_id"]
@@ -240,10 +240,10 @@ class ColdStorageStore:
 
     async def purge_due_files(self, tenant_id: UUID, at: datetime) -> bool:
         """Delete a batch of due files; return whether there may be more."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             due_files = await tx.rows(_QUERIES["list_due_files"], tenant_id=tenant_id, at=at, count=_FILE_BATCH)
         for file in due_files:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 # Within the transaction: a concurrent link of the file waits for the row and then fails.
                 if await tx.row(_QUERIES["delete_pending_file"], tenant_id=tenant_id, file_id=file["file_id"]):
                     await self._files.delete(tenant_id, file["file_id"], file["checksum"])
@@ -258,8 +258,8 @@ class ColdStorageStore:
         if not key.request_id:
             return None
         with suppress(_NoSavedResponse):
-            async with self._database.tenant(tenant_id) as tx:
-                saved = await self._idempotency.claim(tx, tenant_id, key)
+            async with self._database.transaction(tenant_id) as tx:
+                saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
                 if saved is None:
                     # Rolls the claim back.
                     raise _NoSavedResponse
@@ -273,8 +273,8 @@ class ColdStorageStore:
         file = await self._write_file(tenant_id, session_id, at)
         is_linked = False
         try:
-            async with self._database.tenant(tenant_id) as tx:
-                saved = await self._idempotency.claim(tx, tenant_id, key)
+            async with self._database.transaction(tenant_id) as tx:
+                saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
                 if saved is not None:
                     return pb.StoreSessionResponse.FromString(saved), False
                 store_time = (await _require_hidden(tx, tenant_id, session_id, lock=True))["store_time"]
@@ -282,7 +282,7 @@ class ColdStorageStore:
                 if is_new:
                     await self._move_rows(tx, tenant_id, file, at=at, principal=key.principal)
                 response = pb.StoreSessionResponse(store_time=to_timestamp(store_time or at))
-                await self._idempotency.answer(tx, tenant_id, key, response)
+                await self._idempotency.save_response(tx, tenant_id, key, response)
             is_linked = is_new
             return response, is_new
         finally:
@@ -292,14 +292,14 @@ class ColdStorageStore:
 
     async def _write_file(self, tenant_id: UUID, session_id: str, at: datetime) -> _PendingFile | None:
         """Write a session's messages to a pending file; None when the session is archived already."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             if (await _require_hidden(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
                 return None
             session_rows = await read_session_rows(tx, tenant_id, session_id)
         # Outside of a transaction, because packing takes seconds.
         packed, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
         file = _PendingFile(session_id=session_id, file_id=new_id(at), session_rows=session_rows, info=info)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await _insert_pending_file(tx, tenant_id, (file.file_id, info.checksum), session_id, at + _ABANDONED_AFTER)
         try:
             await self._files.write_packed(tenant_id, file.file_id, packed, info)
@@ -353,8 +353,8 @@ class ColdStorageStore:
             # Ids begin with the time that chooses their partition.
             await self._months.ensure({id_time(UUID(row["message_id"])) for row in archived.rows.messages})
         of_session = {"tenant_id": tenant_id, "session_id": session_id}
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.RestoreSessionResponse.FromString(saved), []
             session = await tx.row(_QUERIES["lock_session_any"], **of_session)
@@ -370,14 +370,14 @@ class ColdStorageStore:
                 await self.unlink_file(tx, tenant_id, session_id)
                 await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=None)
             response = pb.RestoreSessionResponse(pending_embedding_count=len(documents))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
         await self.purge_due_files(tenant_id, at)
         return response, documents
 
     async def _discard_file(self, tenant_id: UUID, file: _PendingFile) -> None:
         """Delete a file that is not linked to its session."""
         of_file = {"tenant_id": tenant_id, "file_id": file.file_id}
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             # Waits for a commit whose result the process has not received.
             await tx.row(_QUERIES["delete_pending_file"], **of_file)
             if not await tx.value(_QUERIES["is_linked"], **of_file, session_id=file.session_id):

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.cold_storage.store import ColdStorageStore, FileRef
     from skein_session.erasure.model import PurgeOptions
+    from skein_session.idempotency import SessionIdempotencyStore
 
 _QUERIES = Queries.of("skein_session")
 _SECRET_BYTES = 32
@@ -49,7 +50,7 @@ class ErasureStore:
     """Purges sessions, messages and subjects."""
 
     def __init__(
-        self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter, archives: ColdStorageStore
+        self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter, archives: ColdStorageStore
     ) -> None:
         self._database = database
         self._idempotency = idempotency
@@ -64,8 +65,8 @@ class ErasureStore:
         Raises SessionNotFound.
         """
         cancelled_files: list[FileRef] = []
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 response = pb.PurgeSessionResponse.FromString(saved)
             else:
@@ -82,7 +83,7 @@ class ErasureStore:
                     receipt = purge.receipt
                     receipt.has_more = not is_complete
                 response = pb.PurgeSessionResponse(receipt=convert.receipt(receipt))
-                await self._idempotency.answer(tx, tenant_id, key, response)
+                await self._idempotency.save_response(tx, tenant_id, key, response)
         await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
         return response
 
@@ -95,7 +96,7 @@ class ErasureStore:
         """
         for _ in range(_MAX_ATTEMPTS):
             if not is_dry_run:
-                async with self._database.tenant(tenant_id) as tx:
+                async with self._database.transaction(tenant_id) as tx:
                     rows = await _find_messages(tx, tenant_id, names)
                 archived_session_ids = {row["session_id"] for row in rows if row["is_stored"]}
                 await self._archives.unarchive_all(tenant_id, archived_session_ids, at)
@@ -112,13 +113,13 @@ class ErasureStore:
         """
         of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
         if not options.is_dry_run:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 own_sessions = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1)
             if not own_sessions:
                 await self._archives.unarchive_of_subject(tenant_id, subject_id, at)
         cancelled_files: list[FileRef] = []
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 response = pb.PurgeSubjectResponse.FromString(saved)
             else:
@@ -133,7 +134,7 @@ class ErasureStore:
                 saved_response = pb.PurgeSubjectResponse()
                 saved_response.CopyFrom(response)
                 saved_response.receipt.ClearField("session_ids")
-                await self._idempotency.answer(tx, tenant_id, key, saved_response)
+                await self._idempotency.save_response(tx, tenant_id, key, saved_response)
         await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
         # For a repeated request too, because the process of the first may have died before this step.
         if not options.is_dry_run and not response.receipt.more:
@@ -145,8 +146,8 @@ class ErasureStore:
     ) -> pb.PurgeMessagesResponse:
         """Purge messages in one transaction. Raises _ArchivedMeanwhile."""
         cancelled_files: list[FileRef] = []
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 response = pb.PurgeMessagesResponse.FromString(saved)
             else:
@@ -165,7 +166,7 @@ class ErasureStore:
                     cancelled_files = purge.cancelled_files
                     receipt = purge.receipt
                 response = pb.PurgeMessagesResponse(receipt=convert.receipt(receipt))
-                await self._idempotency.answer(tx, tenant_id, key, response)
+                await self._idempotency.save_response(tx, tenant_id, key, response)
         await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
         return response
 
@@ -214,7 +215,7 @@ class ErasureStore:
         """Clear a subject's rows of the access log, a batch in each transaction."""
         count = _ACCESS_LOG_BATCH
         while count == _ACCESS_LOG_BATCH:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 count = await tx.execute(
                     _QUERIES["purge_access_log_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
                 )

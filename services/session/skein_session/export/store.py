@@ -64,7 +64,7 @@ class ExportStore:
 
     async def _read_tables(self, tenant_id: UUID, page: _PageBuilder) -> str:
         """Add rows of the tables until the page is full; return the session whose file has the next rows, or ""."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             while page.has_more and page.position is not None:
                 batch = await _read_batch(tx, tenant_id, page.subject_id, page.position, page.remaining)
                 page.add(batch)

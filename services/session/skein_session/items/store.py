@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
     from skein_kit.quotas.store import QuotaCounter
+    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.items.model import ItemPut
 
 _QUERIES = Queries.of("skein_session")
@@ -30,7 +31,7 @@ _QUERIES = Queries.of("skein_session")
 class ItemStore:
     """Items by session and key."""
 
-    def __init__(self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter) -> None:
         self._database = database
         self._idempotency = idempotency
         self._quotas = quotas
@@ -42,8 +43,8 @@ class ItemStore:
         """
         tenant_id = caller.tenant()
         of_session = {"tenant_id": tenant_id, "session_id": put.session_id}
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.PutItemResponse.FromString(saved)
             await lock_session_shared(tx, tenant_id, put.session_id)
@@ -63,13 +64,13 @@ class ItemStore:
             if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
                 raise ItemsFull(limit=MAX_ITEMS)
             response = pb.PutItemResponse(item=convert.session_item(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
         return response
 
     async def get_item(self, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> Record:
         """Read an item that has not expired. Raises SessionNotFound and ItemNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(_QUERIES["get_item"], tenant_id=tenant_id, session_id=session_id, key=item_key, at=at)
             if row is None:
                 await require_session(tx, tenant_id, session_id)
@@ -80,7 +81,7 @@ class ItemStore:
         self, tenant_id: UUID, session_id: str, *, prefix: str | None, after_key: str, at: datetime, limit: int
     ) -> list[Record]:
         """Read items of a session that have not expired, by key. Raises SessionNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 _QUERIES["list_items"],
                 tenant_id=tenant_id,
@@ -99,8 +100,9 @@ class ItemStore:
     ) -> pb.DeleteItemResponse:
         """Delete an item for good, once for each request. Raises SessionNotFound and ItemNotFound."""
         response = pb.DeleteItemResponse()
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return response
             await require_session(tx, tenant_id, session_id)
             expire_time = await tx.value(
@@ -113,7 +115,7 @@ class ItemStore:
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired items; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             deleted = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
             await self._quotas.charge(tx, tenant_id, {"session_items": -deleted})
         return deleted

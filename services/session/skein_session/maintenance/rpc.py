@@ -63,7 +63,7 @@ class MaintenanceRpc:
 
     async def DeleteExpired(self, _request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id = caller(context).tenant()
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             deleted_count = await self._idempotency.delete_expired(tx, tenant_id, now())
         deleted_count += await self._states.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
         deleted_count += await self._items.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)

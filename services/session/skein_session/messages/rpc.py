@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context, caller
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.row_times import require_keep_times
 from skein_session.messages.model import MessageBatch, MessageChange

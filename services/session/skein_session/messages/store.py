@@ -9,6 +9,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import require_fit
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
+    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.messages.model import MessageBatch, MessageChange
     from skein_session.sessions.idle_store import IdleSessionStore
 
@@ -64,7 +66,7 @@ class MessageStore:
     def __init__(
         self,
         database: Database,
-        idempotency: IdempotencyStore,
+        idempotency: SessionIdempotencyStore,
         quotas: QuotaCounter,
         months: MonthlyPartitions,
         idle: IdleSessionStore,
@@ -99,12 +101,12 @@ class MessageStore:
         self, tenant_id: UUID, key: IdempotencyKey, response: pb.AppendMessagesResponse
     ) -> None:
         """Replace the saved response of a request."""
-        async with self._database.tenant(tenant_id) as tx:
-            await self._idempotency.correct(tx, tenant_id, key, response)
+        async with self._database.transaction(tenant_id) as tx:
+            await self._idempotency.replace(tx, tenant_id, key, response.SerializeToString())
 
     async def get_message(self, tenant_id: UUID, name: str) -> pb.Message:
         """Read a message by its id or external id. Raises MessageNotFound and SessionArchived."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await self._find_message(tx, tenant_id, name)
 
     async def update_message(
@@ -115,8 +117,8 @@ class MessageStore:
         Raises MessageNotFound, SessionArchived, RevisionStale and ContentEmpty.
         """
         tenant_id = caller.tenant()
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return UpdateResult(response=pb.UpdateMessageResponse.FromString(saved), document=None)
             before = await self._find_message(tx, tenant_id, change.message_name)
@@ -152,14 +154,15 @@ class MessageStore:
                 await postings.add_documents(tx, tenant_id, [document])
             response = pb.UpdateMessageResponse(message=message)
             require_fit(response)
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
         return UpdateResult(response=response, document=document)
 
     async def delete_message(self, tenant_id: UUID, key: IdempotencyKey, name: str) -> pb.DeleteMessageResponse:
         """Delete a message and its document, once for each request. Raises MessageNotFound and SessionArchived."""
         response = pb.DeleteMessageResponse()
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return response
             message = await self._find_message(tx, tenant_id, name)
             of_session = {"tenant_id": tenant_id, "session_id": message.session_id}
@@ -176,8 +179,8 @@ class MessageStore:
         return response
 
     async def _append(self, tenant_id: UUID, key: IdempotencyKey, batch: MessageBatch, pending: int) -> AppendResult:
-        async with self._database.tenant(tenant_id, plans_again=False) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return AppendResult(response=pb.AppendMessagesResponse.FromString(saved), is_first=False)
             await self._inherit(tx, tenant_id, batch)
@@ -206,7 +209,7 @@ class MessageStore:
                 await self._require_unpurged(tx, tenant_id, batch)
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
             require_fit(response)
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
         return AppendResult(response=response, is_first=True)
 
@@ -276,7 +279,7 @@ class MessageStore:
 
     async def _find_taken_external_id(self, tenant_id: UUID, batch: MessageBatch) -> str | None:
         external_ids = [row["external_id"] for row in batch.external_ids]
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             external_id: str | None = await tx.value(
                 _QUERIES["find_taken_external_id"], tenant_id=tenant_id, external_ids=external_ids
             )

@@ -42,7 +42,7 @@ class StreamStore:
 
     async def read_positions(self, tenant_id: UUID, session_ids: Collection[str]) -> Mapping[str, StreamPosition]:
         """Return the positions of sessions by id, without those that are missing."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(_QUERIES["read_stream_positions"], tenant_id=tenant_id, session_ids=list(session_ids))
         return {
             row["session_id"]: StreamPosition(
@@ -58,7 +58,7 @@ class StreamStore:
 
         The number is `after` when no position follows, as when all later messages are deleted. Raises SessionArchived.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_READ_BATCH)
             messages: list[pb.Message] = []
             byte_count = 0

@@ -70,7 +70,7 @@ class SearchStore:
 
     async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> pb.SearchMessagesResponse:
         """Find messages by any term of the query, best first. Raises SessionNotFound and SessionArchived."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await self._require_session(tx, tenant_id, query.session_id)
             rows = await tx.rows(
                 _QUERIES["search_messages"],
@@ -92,7 +92,7 @@ class SearchStore:
         that have a rare word of the query. The response says when older messages were left out. Raises
         SessionNotFound and SessionArchived.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await self._require_session(tx, tenant_id, query.session_id)
             scan = (
                 await self._scan_session(tx, tenant_id, query)
@@ -125,12 +125,12 @@ class SearchStore:
         self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]
     ) -> pb.SearchMessagesResponse:
         """Read hits of another search, in the order of `scores`, with their neighbours."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await self._build_response(tx, tenant_id, query, scores)
 
     async def require_session(self, tenant_id: UUID, session_id: str) -> None:
         """Raise SessionNotFound or SessionArchived unless a session is searchable; "" is no session."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await self._require_session(tx, tenant_id, session_id)
 
     @staticmethod

@@ -31,7 +31,7 @@ class IdleSessionStore:
 
     async def end_idle(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """End up to `count` idle sessions of a tenant; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             cutoff = await self.idle_cutoff(tx, tenant_id, at)
             if cutoff is None:
                 return 0
@@ -41,7 +41,7 @@ class IdleSessionStore:
 
     async def end_if_idle(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
         """End one session if it is idle for too long."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             cutoff = await self.idle_cutoff(tx, tenant_id, at)
             row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
             if cutoff is None or row is None or row["state"] != ACTIVE or row["active_time"] > cutoff:

@@ -26,7 +26,7 @@ class ParticipantStore:
         """Read up to `count` messages; return how many changed, and whether there may be more."""
         changed, remaining = 0, count
         while remaining > 0:
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.transaction(tenant_id) as tx:
                 counts = await inherit_participants(tx, tenant_id, count=min(remaining, BATCH))
             if counts is None:
                 return changed, False

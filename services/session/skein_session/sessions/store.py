@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import RevisionStale, TransactionConflict
 from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
 from skein_session.sessions import convert
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
     from skein_kit.quotas.store import QuotaCounter
+    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.sessions.lifecycle import Transition
     from skein_session.sessions.listing import ListCursor, SessionFilter
     from skein_session.sessions.model import SessionChange, SessionDraft
@@ -64,7 +66,7 @@ class SessionScan:
 class SessionStore:
     """Sessions, with the rules that only the database can keep."""
 
-    def __init__(self, database: Database, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter) -> None:
         self._database = database
         self._idempotency = idempotency
         self._quotas = quotas
@@ -74,8 +76,8 @@ class SessionStore:
     ) -> pb.CreateSessionResponse:
         """Create a session, or return the saved response of a repeated request. Raises SessionExists."""
         tenant_id = caller.tenant()
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.CreateSessionResponse.FromString(saved)
             row = await tx.row(
@@ -99,20 +101,20 @@ class SessionStore:
                 raise SessionExists(session_id=draft.session_id)
             await self._insert_properties(tx, tenant_id, draft.session_id, draft.properties)
             response = pb.CreateSessionResponse(session=convert.session(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             await self._quotas.charge(tx, tenant_id, {"sessions": 1})
             return response
 
     async def get_session(self, tenant_id: UUID, session_id: str) -> Record:
         """Read a session. Raises SessionNotFound."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await require_session(tx, tenant_id, session_id)
 
     async def list_sessions(
         self, tenant_id: UUID, session_filter: SessionFilter, cursor: ListCursor, *, limit: int
     ) -> SessionScan:
         """Scan one window of sessions, newest update first; return up to `limit` that match the filter."""
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             session_ids = await self._find_rare_property(tx, tenant_id, session_filter)
             rows = await self._scan(tx, tenant_id, session_filter, cursor, session_ids, limit)
             edge = rows[0]
@@ -138,8 +140,8 @@ class SessionStore:
 
         Raises SessionNotFound, RevisionStale, SessionHidden and SessionEnded.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.UpdateSessionResponse.FromString(saved)
             row = await tx.row(
@@ -173,7 +175,7 @@ class SessionStore:
                 )
                 await self._insert_properties(tx, tenant_id, change.session_id, change.properties)
             response = pb.UpdateSessionResponse(session=convert.session(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             return response
 
     async def end_session(
@@ -183,26 +185,26 @@ class SessionStore:
 
         Raises SessionNotFound, SessionHidden and SessionArchived.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.EndSessionResponse.FromString(saved)
             row = await self._transition(tx, tenant_id, session_id, SessionState.end, transition)
             response = pb.EndSessionResponse(session=convert.session(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             return response
 
     async def hide_session(
         self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
     ) -> pb.ArchiveSessionResponse:
         """Hide a session, or return the saved response; a hidden session is unchanged. Raises SessionNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.ArchiveSessionResponse.FromString(saved)
             row = await self._transition(tx, tenant_id, session_id, SessionState.hide, transition)
             response = pb.ArchiveSessionResponse(session=convert.session(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             return response
 
     async def unhide_session(
@@ -212,13 +214,13 @@ class SessionStore:
 
         Raises SessionNotFound and SessionArchived.
         """
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.UnarchiveSessionResponse.FromString(saved)
             row = await self._transition(tx, tenant_id, session_id, SessionState.unhide, transition)
             response = pb.UnarchiveSessionResponse(session=convert.session(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
             return response
 
     async def delete_session(
@@ -226,8 +228,9 @@ class SessionStore:
     ) -> pb.DeleteSessionResponse:
         """Delete a session with its messages, once for each request. Raises SessionNotFound."""
         response = pb.DeleteSessionResponse()
-        async with self._database.tenant(tenant_id) as tx:
-            if await self._idempotency.claim(tx, tenant_id, key, answer=response) is not None:
+        async with self._database.transaction(tenant_id) as tx:
+            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            if write.saved_response is not None:
                 return response
             charges = await delete_session_rows(tx, tenant_id, session_id, at)
             if charges is None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_session.idempotency import SessionIdempotencyStore
 
 _QUERIES = Queries.of("skein_session")
 
@@ -41,13 +42,13 @@ class Transcript:
 class SummaryStore:
     """Reads what a summary is made of, and saves the summary."""
 
-    def __init__(self, database: Database, idempotency: IdempotencyStore) -> None:
+    def __init__(self, database: Database, idempotency: SessionIdempotencyStore) -> None:
         self._database = database
         self._idempotency = idempotency
 
     async def read_transcript(self, tenant_id: UUID, session_id: str) -> Transcript:
         """Read up to MAX_READ_CHARACTERS of a session. Raises SessionNotFound and SessionArchived."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             session = convert.session(await require_unarchived_session(tx, tenant_id, session_id))
             messages: list[pb.Message] = []
             character_count = 0
@@ -81,8 +82,8 @@ class SummaryStore:
         session_id = response.session.session_id
         if not (is_stored or key.request_id):
             return response
-        async with self._database.tenant(tenant_id) as tx:
-            saved = await self._idempotency.claim(tx, tenant_id, key)
+        async with self._database.transaction(tenant_id) as tx:
+            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
             if saved is not None:
                 return pb.SummarizeSessionResponse.FromString(saved)
             await lock_session(tx, tenant_id, session_id)
@@ -101,5 +102,5 @@ class SummaryStore:
                 )
                 if row is not None:
                     response.session.CopyFrom(convert.session(row))
-            await self._idempotency.answer(tx, tenant_id, key, response)
+            await self._idempotency.save_response(tx, tenant_id, key, response)
         return response

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.summary import MAX_READ_MESSAGES
@@ -107,7 +108,7 @@ class TranscriptStore:
         The ids are from `lowest_id` (inclusive) to `before_id` (exclusive); None is no bound.
         """
         messages: list[pb.Message] = []
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             scanned: list[Record] = []
             for range_start, range_end in id_ranges(lowest_id, before_id, at):
                 id_range = {"from_id": range_start, "before_id": range_end, "window": _SCAN_WINDOW - len(scanned)}
@@ -138,7 +139,7 @@ class TranscriptStore:
 
         Raises SessionNotFound and SessionArchived.
         """
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             session = await require_unarchived_session(tx, tenant_id, session_id)
             window = RecentWindow(token_budget, session["summary"] or "")
             ids = await newest_message_ids(tx, tenant_id, session_id)
@@ -154,7 +155,7 @@ class TranscriptStore:
         self, tenant_id: UUID, session_id: str, sequence: int, *, newest_first: bool, page_size: int
     ) -> TranscriptPage:
         messages: list[pb.Message] = []
-        async with self._database.tenant(tenant_id, reads=True) as tx:
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             query = "order_before" if newest_first else "order_after"
             order = await read_order(tx, tenant_id, session_id, query, sequence=sequence, limit=page_size + 1)
             if not order:

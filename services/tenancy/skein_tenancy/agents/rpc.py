@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.agents import convert
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.agents.store import AgentStore
-    from skein_tenancy.idempotency import IdempotentWrites
 
 
 class AgentHandlers:
     """Agents of a tenant."""
 
-    def __init__(self, store: AgentStore, writes: IdempotentWrites) -> None:
+    def __init__(self, store: AgentStore, idempotency: IdempotencyStore) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
         caller = caller_of(context)
         draft = convert.draft(request.agent)
         times = ImportTimes.of(request.agent, caller, now(), keep_times=request.keep_times)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateAgentResponse.FromString(write.saved_response)
             agent = await self._store.create_agent(write.tx, caller.tenant(), draft, times, created_by=caller.principal)
@@ -55,7 +55,7 @@ class AgentHandlers:
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
         caller = caller_of(context)
         change = convert.change(request.agent, request.update_mask)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateAgentResponse.FromString(write.saved_response)
             agent = await self._store.update_agent(write.tx, caller.tenant(), change, updated_by=caller.principal)
@@ -63,7 +63,7 @@ class AgentHandlers:
 
     async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_agent(write.tx, caller.tenant(), request.agent_id, deleted_by=caller.principal)
                 await write.save(pb.DeleteAgentResponse())
@@ -71,7 +71,7 @@ class AgentHandlers:
 
     async def UndeleteAgent(self, request: pb.UndeleteAgentRequest, context: Context) -> pb.UndeleteAgentResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UndeleteAgentResponse.FromString(write.saved_response)
             agent = await self._store.undelete_agent(
@@ -81,7 +81,7 @@ class AgentHandlers:
 
     async def PurgeAgent(self, request: pb.PurgeAgentRequest, context: Context) -> pb.PurgeAgentResponse:
         caller, agent_id = caller_of(context), request.agent_id
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.purge_agent(write.tx, caller.tenant(), agent_id, purged_by=caller.principal)
                 await self._store.clear_responses(

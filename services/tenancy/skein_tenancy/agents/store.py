@@ -54,7 +54,7 @@ class AgentStore:
 
     async def get_agent(self, tenant_id: UUID, agent_id: str) -> Agent:
         """Raises AgentNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_agent"], tenant_id=tenant_id, agent_id=agent_id)
         if row is None:
             raise AgentNotFound
@@ -63,7 +63,7 @@ class AgentStore:
     async def list_agents(self, tenant_id: UUID, *, after: str, size: int, show_deleted: bool) -> list[Agent]:
         """Read agents in order of their ids, from after this id; the empty id comes first."""
         page = {"tenant_id": tenant_id, "after": after, "size": size, "show_deleted": show_deleted}
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["list_agents"], **page)
         return [Agent(**row) for row in rows]
 
@@ -131,7 +131,7 @@ class AgentStore:
 
     async def delete_purged(self, tenant_id: UUID, at: datetime) -> int:
         """Remove purged agents to which no service refers, and free their ids; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.execute(
                 QUERIES["delete_purged_agents"], tenant_id=tenant_id, purged_before=at - _MAX_CALL_TIME
             )

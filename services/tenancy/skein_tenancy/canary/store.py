@@ -44,7 +44,7 @@ class CanaryStore:
             await self._create_member(canary)
 
     async def _create_member(self, canary: Canary) -> None:
-        async with self._database.tenant(canary.tenant_id) as tx:
+        async with self._database.transaction(canary.tenant_id) as tx:
             await tx.row(
                 QUERIES["create_member"],
                 tenant_id=canary.tenant_id,

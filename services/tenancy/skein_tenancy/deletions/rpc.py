@@ -9,7 +9,7 @@ from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_tenancy.deletions import convert
@@ -21,16 +21,16 @@ from skein_tenancy.tenants.model import DirectoryScope
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.deletions.store import DeletionStore
-    from skein_tenancy.idempotency import IdempotentWrites
 
 
 class DeletionHandlers:
     """Deletions of tenants and organizations; for the worker, the purge of what they had."""
 
-    def __init__(self, store: DeletionStore, writes: IdempotentWrites, *, default_grace: timedelta) -> None:
+    def __init__(self, store: DeletionStore, idempotency: IdempotencyStore, *, default_grace: timedelta) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
         self._default_grace = default_grace
 
     async def DeleteOrganization(
@@ -42,7 +42,7 @@ class DeletionHandlers:
             deletion_request = convert.deletion_request(request, caller, default_grace=self._default_grace)
         while True:
             # An interrupted request has an empty saved response; its repeat continues with the next batch.
-            async with self._writes.operator(key) as write:
+            async with self._idempotency.begin_as_operator(key) as write:
                 if write.saved_response:
                     return pb.DeleteOrganizationResponse.FromString(write.saved_response)
                 if not await self._store.lock_organization(write.tx, organization_id):
@@ -63,7 +63,7 @@ class DeletionHandlers:
         caller, tenant_id = caller_of(context), UUID(request.tenant_id)
         DirectoryScope.of(caller, for_write=True).require_visible(tenant_id)
         deletion_request = convert.deletion_request(request, caller, default_grace=self._default_grace)
-        async with self._writes.operator(IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.DeleteTenantResponse.FromString(write.saved_response)
             deletion = await self._store.delete_tenant(write.tx, tenant_id, deletion_request)
@@ -72,7 +72,7 @@ class DeletionHandlers:
     async def UndeleteTenant(
         self, request: members_pb2.UndeleteTenantRequest, context: Context
     ) -> members_pb2.UndeleteTenantResponse:
-        async with self._writes.operator(IdempotencyKey.of(caller_of(context), request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
             if write.saved_response is not None:
                 return members_pb2.UndeleteTenantResponse.FromString(write.saved_response)
             deletion = await self._store.undelete_tenant(write.tx, UUID(request.tenant_id))

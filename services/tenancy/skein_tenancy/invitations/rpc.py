@@ -8,7 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_tenancy.errors import MemberExists
@@ -19,7 +19,7 @@ from skein_tenancy.members.model import Authority
 from skein_tenancy.page_token import parse_id_position
 
 if TYPE_CHECKING:
-    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.invitations.mailer import InvitationMailer
     from skein_tenancy.invitations.store import InvitationStore
     from skein_tenancy.members.accounts import AccountClient
@@ -33,14 +33,14 @@ class InvitationHandlers:
         store: InvitationStore,
         mailer: InvitationMailer,
         accounts: AccountClient,
-        writes: IdempotentWrites,
+        idempotency: IdempotencyStore,
         *,
         max_per_hour: int,
     ) -> None:
         self._store = store
         self._mailer = mailer
         self._accounts = accounts
-        self._writes = writes
+        self._idempotency = idempotency
         self._max_per_hour = max_per_hour
 
     async def CreateInvitation(
@@ -50,7 +50,7 @@ class InvitationHandlers:
         tenant_id = caller.tenant()
         draft = convert.draft(request, caller)
         Authority.of(caller).require_permissions_for(draft.role)
-        async with self._writes.tenant(tenant_id, IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateInvitationResponse.FromString(write.saved_response)
             invitation, token = await self._store.create_invitation(
@@ -80,7 +80,7 @@ class InvitationHandlers:
         self, request: pb.RevokeInvitationRequest, context: Context
     ) -> pb.RevokeInvitationResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.revoke_invitation(write.tx, caller.tenant(), UUID(request.invitation_id))
                 await write.save(pb.RevokeInvitationResponse())
@@ -93,7 +93,7 @@ class InvitationHandlers:
         address = await self._accounts.get_address(caller)
         token = parse_token(request.token)
         try:
-            async with self._writes.tenant(token.tenant_id, IdempotencyKey.of(caller, request)) as write:
+            async with self._idempotency.begin(token.tenant_id, IdempotencyKey.of(caller, request)) as write:
                 if write.saved_response is not None:
                     return pb.AcceptInvitationResponse.FromString(write.saved_response)
                 member = await self._store.accept_invitation(write.tx, token, caller, address)

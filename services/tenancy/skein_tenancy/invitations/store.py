@@ -68,7 +68,7 @@ class InvitationStore:
         self, tenant_id: UUID, *, before: UUID | None, size: int, at: datetime
     ) -> list[Invitation]:
         """Read the invitations that are open at a time, newest first."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["list_invitations"], tenant_id=tenant_id, before=before, size=size, at=at)
         return [Invitation(**row) for row in rows]
 
@@ -82,12 +82,12 @@ class InvitationStore:
 
     async def mark_mailed(self, tenant_id: UUID, invitation_id: UUID) -> None:
         """Record that the token was sent to the invited address alone."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             await tx.execute(QUERIES["mark_invitation_mailed"], tenant_id=tenant_id, invitation_id=invitation_id)
 
     async def check_invitation(self, token: BearerToken, email: str, at: datetime) -> RedeemableInvitation:
         """Return the open invitation of a token and an address. Raises InvitationNotFound."""
-        async with self._database.tenant(token.tenant_id) as tx:
+        async with self._database.transaction(token.tenant_id) as tx:
             row = await tx.row(
                 QUERIES["get_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, at=at
             )
@@ -114,14 +114,14 @@ class InvitationStore:
 
     async def use_invitation(self, token: BearerToken, at: datetime) -> None:
         """Mark an invitation as used, in a transaction of its own."""
-        async with self._database.tenant(token.tenant_id) as tx:
+        async with self._database.transaction(token.tenant_id) as tx:
             await tx.execute(
                 QUERIES["use_invitation"], tenant_id=token.tenant_id, invitation_id=token.token_id, use_time=at
             )
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
         """Remove the tenant's expired invitations; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.execute(QUERIES["delete_expired_invitations"], tenant_id=tenant_id, at=at)
 
 

@@ -10,8 +10,9 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
+    from skein_kit.database.transactions import Database
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.agents.store import AgentStore
-    from skein_tenancy.idempotency import IdempotentWrites
     from skein_tenancy.invitations.store import InvitationStore
     from skein_tenancy.rate_limits.store import RateLimitStore
 
@@ -20,17 +21,24 @@ class MaintenanceHandlers:
     """Periodic work on one tenant, for the worker."""
 
     def __init__(
-        self, invitations: InvitationStore, rate_limits: RateLimitStore, agents: AgentStore, writes: IdempotentWrites
+        self,
+        database: Database,
+        invitations: InvitationStore,
+        rate_limits: RateLimitStore,
+        agents: AgentStore,
+        idempotency: IdempotencyStore,
     ) -> None:
+        self._database = database
         self._invitations = invitations
         self._rate_limits = rate_limits
         self._agents = agents
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id, at = caller_of(context).tenant(), now()
         deleted = await self._invitations.delete_expired(tenant_id, at)
-        deleted += await self._writes.delete_expired(tenant_id, at)
+        async with self._database.transaction(tenant_id) as tx:
+            deleted += await self._idempotency.delete_expired(tx, tenant_id, at)
         deleted += await self._rate_limits.delete_idle_buckets(tenant_id, at)
         deleted += await self._agents.delete_purged(tenant_id, at)
         return pb.DeleteExpiredResponse(deleted_count=deleted)

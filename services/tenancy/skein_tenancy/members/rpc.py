@@ -8,14 +8,14 @@ from uuid import UUID
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_tenancy.members import convert
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange
 from skein_tenancy.page_token import parse_time_position
 
 if TYPE_CHECKING:
-    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.members.accounts import AccountClient
     from skein_tenancy.members.store import MemberStore
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 class MemberHandlers:
     """Members of a tenant and their roles; for other services, memberships of any account."""
 
-    def __init__(self, store: MemberStore, accounts: AccountClient, writes: IdempotentWrites) -> None:
+    def __init__(self, store: MemberStore, accounts: AccountClient, idempotency: IdempotencyStore) -> None:
         self._store = store
         self._accounts = accounts
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def AddMember(self, request: pb.AddMemberRequest, context: Context) -> pb.AddMemberResponse:
         caller = caller_of(context)
         new_member = await self._accounts.get_new_member(
             request.account_id, convert.role_name(request.role), created_by=caller.principal
         )
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.AddMemberResponse.FromString(write.saved_response)
             member = await self._store.add_member(write.tx, caller.tenant(), new_member)
@@ -61,7 +61,7 @@ class MemberHandlers:
         change = RoleChange(
             account_id=UUID(request.account_id), role=convert.role_name(request.role), revision=request.revision
         )
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemberResponse.FromString(write.saved_response)
             member = await self._store.update_member(write.tx, caller.tenant(), change, Authority.of(caller))
@@ -70,7 +70,7 @@ class MemberHandlers:
     async def RemoveMember(self, request: pb.RemoveMemberRequest, context: Context) -> pb.RemoveMemberResponse:
         caller = caller_of(context)
         account_id = UUID(request.account_id)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.remove_member(write.tx, caller.tenant(), account_id, Authority.of(caller))
                 await write.save(pb.RemoveMemberResponse())
@@ -78,7 +78,7 @@ class MemberHandlers:
 
     async def LeaveTenant(self, request: pb.LeaveTenantRequest, context: Context) -> pb.LeaveTenantResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.remove_member(write.tx, caller.tenant(), caller.account(), authority=None)
                 await write.save(pb.LeaveTenantResponse())
@@ -91,7 +91,7 @@ class MemberHandlers:
         from_account_id = UUID(request.from_account_id) if request.from_account_id else None
         transfer = OwnershipTransfer.of(caller, UUID(request.account_id), from_account_id)
         Authority.of(caller).require_permissions_for(OWNER)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.TransferOwnershipResponse.FromString(write.saved_response)
             member = await self._store.transfer_ownership(write.tx, caller.tenant(), transfer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import now
 from skein_tenancy.errors import MemberExists, MemberNotFound
 from skein_tenancy.members.model import ADMIN, OWNER, Member, Membership, invitable_roles, require_remaining_owner
@@ -34,7 +35,7 @@ class MemberStore:
 
     async def get_membership(self, tenant_id: UUID, account_id: UUID | None) -> Membership | None:
         """Return None when the tenant does not exist; without an account, no role."""
-        async with self._database.tenant(tenant_id, plans_again=False, reads=True) as tx:
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True, read_only=True)) as tx:
             row = await tx.row(QUERIES["get_membership"], tenant_id=tenant_id, account_id=account_id)
         return None if row is None else Membership(**row)
 
@@ -57,7 +58,7 @@ class MemberStore:
 
     async def get_member(self, tenant_id: UUID, account_id: UUID) -> Member:
         """Raises MemberNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_member"], tenant_id=tenant_id, account_id=account_id)
         if row is None:
             raise MemberNotFound
@@ -66,7 +67,7 @@ class MemberStore:
     async def list_members(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, size: int) -> list[Member]:
         """Read members in order of joining, from after the one with this create time and account."""
         after_time, after_id = after or (None, None)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
                 QUERIES["list_members"], tenant_id=tenant_id, after_time=after_time, after_id=after_id, size=size
             )
@@ -115,11 +116,11 @@ class MemberStore:
             memberships = await tx.rows(QUERIES["list_memberships"], account_id=account_id)
         for membership in memberships:
             if membership["role"] == OWNER:
-                async with self._database.tenant(membership["tenant_id"]) as tx:
+                async with self._database.transaction(membership["tenant_id"]) as tx:
                     await self._check_last_owner(tx, membership["tenant_id"], account_id)
         removed = 0
         for membership in memberships:
-            async with self._database.tenant(membership["tenant_id"]) as tx:
+            async with self._database.transaction(membership["tenant_id"]) as tx:
                 if await self._check_last_owner(tx, membership["tenant_id"], account_id):
                     removed += await self._delete_member(tx, membership["tenant_id"], account_id)
         return removed

@@ -8,7 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import OrganizationNotFound
@@ -16,22 +16,22 @@ from skein_tenancy.organizations import convert
 from skein_tenancy.page_token import parse_id_position
 
 if TYPE_CHECKING:
-    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.organizations.store import OrganizationStore
 
 
 class OrganizationHandlers:
     """Organizations, for operators. Their deletion has handlers of its own."""
 
-    def __init__(self, store: OrganizationStore, writes: IdempotentWrites) -> None:
+    def __init__(self, store: OrganizationStore, idempotency: IdempotencyStore) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def CreateOrganization(
         self, request: pb.CreateOrganizationRequest, context: Context
     ) -> pb.CreateOrganizationResponse:
         draft = directory.draft(request.organization, noun="organization")
-        async with self._writes.operator(IdempotencyKey.of(caller_of(context), request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
             if write.saved_response is not None:
                 return pb.CreateOrganizationResponse.FromString(write.saved_response)
             organization = await self._store.create_organization(write.tx, draft)
@@ -59,7 +59,7 @@ class OrganizationHandlers:
         change = directory.change(
             request.organization, request.update_mask, noun="organization", not_found=OrganizationNotFound()
         )
-        async with self._writes.operator(IdempotencyKey.of(caller_of(context), request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateOrganizationResponse.FromString(write.saved_response)
             organization = await self._store.update_organization(write.tx, change)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_tenancy.policies import convert
 
 if TYPE_CHECKING:
-    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.policies.store import PolicyStore
 
 
 class PolicyHandlers:
     """The policy of a tenant."""
 
-    def __init__(self, store: PolicyStore, writes: IdempotentWrites) -> None:
+    def __init__(self, store: PolicyStore, idempotency: IdempotencyStore) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.GetPolicyResponse:
         return pb.GetPolicyResponse(policy=convert.policy(await self._store.get_policy(caller_of(context).tenant())))
@@ -28,7 +28,7 @@ class PolicyHandlers:
     async def UpdatePolicy(self, request: pb.UpdatePolicyRequest, context: Context) -> pb.UpdatePolicyResponse:
         caller = caller_of(context)
         change = convert.change(request)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdatePolicyResponse.FromString(write.saved_response)
             columns = await self._store.update_policy(write.tx, caller.tenant(), change)

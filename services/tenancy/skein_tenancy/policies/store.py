@@ -26,7 +26,7 @@ class PolicyStore:
 
     async def get_policy(self, tenant_id: UUID) -> Mapping[str, object]:
         """Return nothing for a tenant that never changed its policy."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_policy"], tenant_id=tenant_id)
         return {} if row is None else _set_columns(row)
 

@@ -8,24 +8,24 @@ from uuid import UUID
 from skein.tenancy.v1 import limits_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.quotas import convert
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.idempotency import IdempotentWrites
     from skein_tenancy.quotas.store import QuotaStore
 
 
 class QuotaHandlers:
     """Quotas and usage of tenants and, for operators, of organizations."""
 
-    def __init__(self, store: QuotaStore, writes: IdempotentWrites) -> None:
+    def __init__(self, store: QuotaStore, idempotency: IdempotencyStore) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def GetQuota(self, request: pb.GetQuotaRequest, context: Context) -> pb.GetQuotaResponse:
         caller = caller_of(context)
@@ -42,12 +42,12 @@ class QuotaHandlers:
         change, key = convert.change(request), IdempotencyKey.of(caller, request)
         if organization_id is None:
             tenant_id = require_tenant(caller)
-            async with self._writes.tenant(tenant_id, key) as write:
+            async with self._idempotency.begin(tenant_id, key) as write:
                 if write.saved_response is not None:
                     return pb.UpdateQuotaResponse.FromString(write.saved_response)
                 quota = await self._store.update_quota(write.tx, tenant_id, change)
                 return await write.save(pb.UpdateQuotaResponse(quota=convert.quota(quota)))
-        async with self._writes.operator(key) as write:
+        async with self._idempotency.begin_as_operator(key) as write:
             if write.saved_response is not None:
                 return pb.UpdateQuotaResponse.FromString(write.saved_response)
             quota = await self._store.update_organization_quota(write.tx, organization_id, change)

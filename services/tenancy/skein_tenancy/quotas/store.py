@@ -32,7 +32,7 @@ class QuotaStore:
 
     async def get_quota(self, tenant_id: UUID) -> Quota:
         """Read the limits that were set for a tenant itself."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return _quota(await tx.rows(QUERIES["list_tenant_limits"], tenant_id=tenant_id))
 
     async def get_organization_quota(self, organization_id: UUID) -> Quota:
@@ -74,7 +74,7 @@ class QuotaStore:
 
     async def get_usage(self, tenant_id: UUID) -> list[Usage]:
         """Count what a tenant has now."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return _usage(await tx.rows(QUERIES["read_usage"], tenant_id=tenant_id))
 
     async def get_organization_usage(self, organization_id: UUID) -> OrganizationUsage:
@@ -94,7 +94,7 @@ class QuotaStore:
     async def collect_usage(self, tenant_id: UUID) -> list[Usage]:
         """Save a tenant's usage for the sums of its organization, and update its remaining limits."""
         at = now()
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             usage = _usage(await tx.rows(QUERIES["read_usage"], tenant_id=tenant_id))
             rows = [{"kind": item.kind, "amount": item.used, "collect_time": at} for item in usage]
             rows.append({"kind": TENANTS, "amount": 1, "collect_time": at})

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import NO_TENANT
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import now
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.quotas.model import RATE_KINDS
@@ -41,7 +42,7 @@ class RateLimitStore:
         the calls of the last moment.
         """
         owner_id = tenant_id or NO_TENANT
-        async with self._database.tenant(owner_id, lasting=False, plans_again=False) as tx:
+        async with self._database.transaction(owner_id, TxOptions(durable=False, plan_once=True)) as tx:
             limits = {}
             if tenant_id is not None:
                 rows = await tx.rows(QUERIES["list_rates"], tenant_id=tenant_id, kinds=list(RATE_KINDS))
@@ -59,7 +60,7 @@ class RateLimitStore:
 
     async def delete_idle_buckets(self, tenant_id: UUID, at: datetime) -> int:
         """Delete the tenant's buckets that were not used for IDLE_BUCKET_AGE; return how many."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             return await tx.execute(
                 QUERIES["delete_idle_rate_limits"], tenant_id=tenant_id, idle_since=at - IDLE_BUCKET_AGE
             )

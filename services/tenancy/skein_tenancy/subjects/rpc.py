@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.subjects import convert
 
 if TYPE_CHECKING:
-    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.subjects.store import SubjectStore
 
 
 class SubjectHandlers:
     """Subjects of a tenant."""
 
-    def __init__(self, store: SubjectStore, writes: IdempotentWrites) -> None:
+    def __init__(self, store: SubjectStore, idempotency: IdempotencyStore) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def CreateSubject(self, request: pb.CreateSubjectRequest, context: Context) -> pb.CreateSubjectResponse:
         caller = caller_of(context)
         draft = convert.draft(request.subject)
         times = ImportTimes.of(request.subject, caller, now(), keep_times=request.keep_times)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateSubjectResponse.FromString(write.saved_response)
             subject = await self._store.create_subject(
@@ -56,7 +56,7 @@ class SubjectHandlers:
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
         caller = caller_of(context)
         change = convert.change(request.subject, request.update_mask)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateSubjectResponse.FromString(write.saved_response)
             subject = await self._store.update_subject(write.tx, caller.tenant(), change, updated_by=caller.principal)
@@ -64,7 +64,7 @@ class SubjectHandlers:
 
     async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_subject(
                     write.tx, caller.tenant(), request.subject_id, deleted_by=caller.principal
@@ -74,7 +74,7 @@ class SubjectHandlers:
 
     async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UndeleteSubjectResponse.FromString(write.saved_response)
             subject = await self._store.undelete_subject(
@@ -84,7 +84,7 @@ class SubjectHandlers:
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
         caller, subject_id = caller_of(context), request.subject_id
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.purge_subject(write.tx, caller.tenant(), subject_id)
                 await self._store.clear_responses(

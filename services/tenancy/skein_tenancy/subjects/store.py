@@ -54,7 +54,7 @@ class SubjectStore:
 
     async def get_subject(self, tenant_id: UUID, subject_id: str) -> Subject:
         """Raises SubjectNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
         if row is None:
             raise SubjectNotFound
@@ -75,7 +75,7 @@ class SubjectStore:
         if subject_filter.properties:
             query = QUERIES["list_subjects_with_properties"]
             page |= property_parameters(subject_filter.properties)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(query, **page)
         return [Subject(**row) for row in rows]
 

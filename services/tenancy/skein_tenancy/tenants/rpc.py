@@ -8,7 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory
@@ -19,8 +19,8 @@ from skein_tenancy.tenants import convert
 from skein_tenancy.tenants.model import DirectoryScope
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.identity.identity_token import Caller
-    from skein_tenancy.idempotency import IdempotentWrites
     from skein_tenancy.members.accounts import AccountClient
     from skein_tenancy.tenants.model import TenantDraft
     from skein_tenancy.tenants.store import TenantStore
@@ -33,7 +33,7 @@ class TenantHandlers:
         self,
         store: TenantStore,
         accounts: AccountClient,
-        writes: IdempotentWrites,
+        idempotency: IdempotencyStore,
         *,
         accounts_organization: str,
         max_owned: int,
@@ -41,7 +41,7 @@ class TenantHandlers:
         """Put tenants that accounts create into `accounts_organization` (a slug); an account owns `max_owned`."""
         self._store = store
         self._accounts = accounts
-        self._writes = writes
+        self._idempotency = idempotency
         self._accounts_organization = accounts_organization
         self._max_owned = max_owned
 
@@ -49,7 +49,7 @@ class TenantHandlers:
         caller = caller_of(context)
         draft = convert.draft(request, caller, accounts_organization=self._accounts_organization)
         owner = await self._owner(draft, caller)
-        async with self._writes.operator(IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateTenantResponse.FromString(write.saved_response)
             tenant = await self._store.create_tenant(write.tx, draft, owner, max_owned=self._max_owned)
@@ -93,7 +93,11 @@ class TenantHandlers:
         )
         scope.require_visible(change.row_id)
         key = IdempotencyKey.of(caller, request)
-        writing = self._writes.operator(key) if scope.tenant_id is None else self._writes.tenant(scope.tenant_id, key)
+        writing = (
+            self._idempotency.begin_as_operator(key)
+            if scope.tenant_id is None
+            else self._idempotency.begin(scope.tenant_id, key)
+        )
         async with writing as write:
             if write.saved_response is not None:
                 return pb.UpdateTenantResponse.FromString(write.saved_response)

@@ -116,7 +116,7 @@ class TenantStore:
 
     def _transaction_for(self, scope: DirectoryScope) -> AbstractAsyncContextManager[Transaction]:
         if scope.tenant_id is not None:
-            return self._database.tenant(scope.tenant_id)
+            return self._database.transaction(scope.tenant_id)
         if scope.account_id is not None:
             return self._database.account(scope.account_id, directory=True)
         return self._database.operator()

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.tools import convert
 
 if TYPE_CHECKING:
-    from skein_tenancy.idempotency import IdempotentWrites
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_tenancy.tools.store import ToolStore
 
 
 class ToolHandlers:
     """Tools of a tenant and of its agents."""
 
-    def __init__(self, store: ToolStore, writes: IdempotentWrites) -> None:
+    def __init__(self, store: ToolStore, idempotency: IdempotencyStore) -> None:
         self._store = store
-        self._writes = writes
+        self._idempotency = idempotency
 
     async def CreateTool(self, request: pb.CreateToolRequest, context: Context) -> pb.CreateToolResponse:
         caller = caller_of(context)
         draft = await convert.draft(request.tool)
         times = ImportTimes.of(request.tool, caller, now(), keep_times=request.keep_times)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateToolResponse.FromString(write.saved_response)
             tool = await self._store.create_tool(write.tx, caller.tenant(), draft, times, created_by=caller.principal)
@@ -56,7 +56,7 @@ class ToolHandlers:
     async def UpdateTool(self, request: pb.UpdateToolRequest, context: Context) -> pb.UpdateToolResponse:
         caller = caller_of(context)
         change = await convert.change(request.tool, request.update_mask)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateToolResponse.FromString(write.saved_response)
             tool = await self._store.update_tool(write.tx, caller.tenant(), change, updated_by=caller.principal)
@@ -64,7 +64,7 @@ class ToolHandlers:
 
     async def DeleteTool(self, request: pb.DeleteToolRequest, context: Context) -> pb.DeleteToolResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_tool(write.tx, caller.tenant(), request.tool_id, deleted_by=caller.principal)
                 await write.save(pb.DeleteToolResponse())
@@ -72,7 +72,7 @@ class ToolHandlers:
 
     async def UndeleteTool(self, request: pb.UndeleteToolRequest, context: Context) -> pb.UndeleteToolResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UndeleteToolResponse.FromString(write.saved_response)
             tool = await self._store.undelete_tool(
@@ -82,7 +82,7 @@ class ToolHandlers:
 
     async def PurgeTool(self, request: pb.PurgeToolRequest, context: Context) -> pb.PurgeToolResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.purge_tool(write.tx, caller.tenant(), request.tool_id)
                 await write.save(pb.PurgeToolResponse())
@@ -90,7 +90,7 @@ class ToolHandlers:
 
     async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.attach_tool(
                     write.tx, caller.tenant(), request.agent_id, request.tool_id, created_by=caller.principal
@@ -100,7 +100,7 @@ class ToolHandlers:
 
     async def DetachTool(self, request: pb.DetachToolRequest, context: Context) -> pb.DetachToolResponse:
         caller = caller_of(context)
-        async with self._writes.tenant(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.detach_tool(write.tx, caller.tenant(), request.agent_id, request.tool_id)
                 await write.save(pb.DetachToolResponse())

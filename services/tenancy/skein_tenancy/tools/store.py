@@ -53,7 +53,7 @@ class ToolStore:
 
     async def get_tool(self, tenant_id: UUID, tool_id: str) -> Tool:
         """Raises ToolNotFound."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_tool"], tenant_id=tenant_id, tool_id=tool_id)
         if row is None:
             raise ToolNotFound
@@ -64,7 +64,7 @@ class ToolStore:
     ) -> list[Tool]:
         """Read tools in order of their ids, from after this id: all, or those of one agent, which hide deleted ones."""
         page = {"tenant_id": tenant_id, "after": after, "size": size}
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.transaction(tenant_id) as tx:
             if agent_id:
                 rows = await tx.rows(QUERIES["list_tools_of_agent"], agent_id=agent_id, **page)
             else:

@@ -1,0 +1,32 @@
+"""Options of a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TxOptions:
+    """How a transaction reads and commits."""
+
+    # Wait at the commit until the disk has it. Without it a crash of the server loses the last commits: use that only
+    # for rows that are computed from durable ones.
+    durable: bool = True
+    # Plan a statement, and the check of a foreign key, once per connection instead of once per call. Use it where one
+    # plan fits all values.
+    plan_once: bool = False
+    # Ask no replica, and leave the revision that the call reports as it is: for what a read writes or decides besides.
+    skip_replica: bool = False
+    # Nothing is written, so the commit may come after the block.
+    read_only: bool = False
+
+    @property
+    def settings(self) -> str:
+        """The statements that put the options into effect, each after a semicolon."""
+        return ("; SET LOCAL plan_cache_mode = force_generic_plan" if self.plan_once else "") + (
+            "" if self.durable else "; SET LOCAL synchronous_commit = off"
+        )
+
+
+DEFAULT = TxOptions()
+READ_ONLY = TxOptions(read_only=True)
