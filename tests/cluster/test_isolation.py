@@ -232,10 +232,12 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
 
 
 @pytest.mark.timeout(300)
-@over("path", PATHS, at_once=4)
+@over("path", PATHS, at_once=1 if LAYER else 4)
 async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, read_from: World, path: str) -> None:
-    # What changes a tenant's things has a tenant of its own.
-    world = read_from if READS.match(path.rpartition("/")[2]) and not _closes(path) else await World.new(cluster)
+    # What changes a tenant's things has a tenant of its own. With row-level security alone, all have: the directory of
+    # tenants has none, so that who deletes one deletes those of the tests before.
+    is_shared = READS.match(path.rpartition("/")[2]) and not _closes(path) and LAYER != "rows"
+    world = read_from if is_shared else await World.new(cluster)
     request = await request_for(path, world)
     credential, metadata = await credential_for(path, world)
 

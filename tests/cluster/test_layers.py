@@ -19,7 +19,7 @@ CASES = "another_tenants_ids or forged or own_caller or layer"
 def test_the_matrix_passes_with_one_layer_alone(layer: str) -> None:
     result = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"),
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--show-capture=no"),
             *("tests/cluster/test_isolation.py", "-k", CASES),
         ],
         cwd=ROOT,
