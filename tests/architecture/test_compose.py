@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from fix_compose import interpolate
 from fix_settings import VARIABLES
 
 from skein_cluster import registry
@@ -31,20 +32,9 @@ NOT_WAITED_FOR = {("auth", "tenancy"), ("gateway", "pc2"), ("worker", "gateway")
 # A reference to a variable of .env, and what follows the name: ":?…" makes it needed, ":-…" gives a default.
 REFERENCE = re.compile(r"\$\{(\w+)(:[?-])?[^}]*\}")
 
-# The same with its default, where that holds no other reference.
-INNERMOST = re.compile(r"\$\{(\w+)(?::[?-])?([^${}]*)\}")
-
 
 def environment(name: str) -> dict[str, str]:
     return {key: str(value) for key, value in SERVICES[name].get("environment", {}).items()}
-
-
-def interpolated(text: str, variables: dict[str, str]) -> str:
-    """Return a text of the file with its variables in place: the inner ones first, as a default may hold one."""
-    while (found := INNERMOST.search(text)) is not None:
-        value = variables.get(found[1]) or found[2]
-        text = f"{text[: found.start()]}{value}{text[found.end() :]}"
-    return text
 
 
 def depends_on(name: str) -> dict[str, dict[str, str]]:
@@ -81,8 +71,8 @@ def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -
 @pytest.mark.parametrize("variables", [{}, {"SKEIN_SUBNET_PREFIX": "172.30.58"}], ids=["default", "second-stack"])
 def test_the_assistants_ports_take_connections_of_this_machine_alone(variables: dict[str, str]) -> None:
     (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
-    subnet, gateway = (interpolated(network[name], variables) for name in ("subnet", "gateway"))
-    values = {key: interpolated(value, variables) for key, value in environment("pc2").items()}
+    subnet, gateway = (interpolate(network[name], variables) for name in ("subnet", "gateway"))
+    values = {key: interpolate(value, variables) for key, value in environment("pc2").items()}
 
     settings = Pc2Settings.read(values)
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from fix_cluster import Stubs
+from fix_compose import interpolate
 from fix_http import get
 from grpc import aio
 
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.timeout(400)
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
 PATIENCE_SECONDS = 90.0
-_REFERENCE = re.compile(r"\$\{(\w+)(?::[?-]([^${}]*))?\}")
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +75,7 @@ class Composed:
         return {"PATH": "/usr/bin:/bin", **given}
 
     def _here(self, text: str) -> str:
-        # The inner references first, as a default may hold one.
-        while (found := _REFERENCE.search(text)) is not None:
-            text = f"{text[: found.start()]}{self.secrets.get(found[1], found[2] or '')}{text[found.end() :]}"
+        text = interpolate(text, self.secrets)
         database = re.fullmatch(r"postgresql://(\w+):\w+@postgres:5432/(\w+)", text)
         if database is not None:
             return self._server.url(user=database[1], database=database[2])
