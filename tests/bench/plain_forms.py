@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def grpc_server() -> None:
     """Serve with grpc.aio's own server."""
-    prefetch_server.server = lambda options, _is_refusing: aio.server(options=options)
+    prefetch_server.server = lambda options, is_refusing: aio.server(options=options)  # noqa: ARG005
 
 
 def commit_at_once() -> None:
@@ -46,8 +46,8 @@ def insert_each_table() -> None:
 
 def lease_each_call() -> None:
     """Ask tenancy's bucket for each call."""
-    LeasedBucket.wish = lambda _self, _at, waiting: max(waiting, 1)  # type: ignore[method-assign]
-    LeasedBucket.wants_ahead = lambda _self, _at: False  # type: ignore[method-assign]
+    LeasedBucket.wish = lambda self, at, waiting: max(waiting, 1)  # type: ignore[method-assign]  # noqa: ARG005
+    LeasedBucket.wants_ahead = lambda self, at: False  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def compare_every_float() -> None:
