@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _PLAIN = str(Path(__file__).with_name("plain_forms.py"))
 _IN_FLIGHT = 8
+# A busy machine must make both clusters slower, not make one of them refuse calls.
+_SETTINGS = {"SKEIN_ADMISSION": "false"}
 # Of five calls two are recalls, two are creates, one reads a memory.
 _MIX = (ways.RECALL, ways.CREATE, ways.RECALL, ways.CREATE, ways.GET)
 
@@ -55,6 +57,7 @@ async def _compare(form: str, *, memories: int, turns: int, limits: Limits) -> N
                     stack.enter_context(data_folder()),
                     ONE_PROCESS,
                     program=(_PLAIN, name),
+                    **_SETTINGS,
                     **SETTINGS.get(name, {}),
                 )
             )
