@@ -1,11 +1,11 @@
-"""Messages and the rules they obey. No gRPC, no SQL, no clock."""
+"""Messages and the rules they obey. Their value is their protobuf, so that a page converts each row once. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Self
 from uuid import UUID
 
@@ -18,14 +18,21 @@ from skein_kit.errors import (
     RpcError,
     TextNotStorable,
 )
-from skein_kit.ids import min_id_at, month_start, new_ids
+from skein_kit.ids import EPOCH, id_time, min_id_at, month_start, new_ids
 from skein_kit.json_values import fields as json_fields
 from skein_kit.rpc.row_times import read_past_time
 from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
 from skein_kit.search_text.postings import Document
 from skein_session.messages.convert import message_row
-from skein_session.sessions.model import MAX_CLOCK_SKEW, default_title
+from skein_session.sessions.model import MAX_CLOCK_SKEW
 
+# The bounds of ids.
+NO_ID = UUID(int=0)
+LAST_ID = UUID(int=(1 << 128) - 1)
+# Characters of a session's default title.
+MAX_TITLE_CHARACTERS = 100
+# The first ranges of ids, newest first.
+_RANGE_SPANS = (timedelta(days=31), timedelta(days=366))
 _JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
 
 
@@ -188,6 +195,33 @@ def require_content(message: pb.Message) -> None:
         message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
     ):
         raise ContentEmpty
+
+
+def default_title(messages: Sequence[pb.Message]) -> str | None:
+    """Return the default title of a session: the start of its first user message; None without one."""
+    for message in messages:
+        if message.role == pb.MESSAGE_ROLE_USER and message.content.strip():
+            return message.content.strip()[:MAX_TITLE_CHARACTERS]
+    return None
+
+
+def id_ranges(lowest: UUID | None, below: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
+    """Yield ranges (inclusive, exclusive) of ids from `below` down to `lowest`; None is no bound.
+
+    The first ranges are short, so that most reads plan only the partitions of the newest months. No message lies
+    further ahead of `at` than MAX_CLOCK_SKEW.
+    """
+    bottom = NO_ID if lowest is None else lowest
+    end = min_id_at(at + 2 * MAX_CLOCK_SKEW)
+    before = end if below is None else min(below, end)
+    for span in _RANGE_SPANS:
+        since = max(id_time(before) - span, EPOCH)
+        from_id = max(bottom, min_id_at(since))
+        if from_id < before:
+            yield from_id, before
+        before = min(before, from_id)
+    if bottom < before:
+        yield bottom, before
 
 
 def to_document(message: pb.Message) -> Document | None:

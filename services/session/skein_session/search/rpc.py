@@ -11,10 +11,11 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import read_time
-from skein_session.search.store import SearchQuery
+from skein_session.search.model import SearchQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ _UNAVAILABLE_CODES = frozenset(
 )
 
 
-class SearchRpc:
+class SearchHandlers:
     """Searches messages in the mode of the request."""
 
     def __init__(self, store: SearchStore, recall: recall_pb2_grpc.RecallServiceAsyncStub) -> None:
@@ -38,7 +39,7 @@ class SearchRpc:
         self._recall = recall
 
     async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
-        tenant_id, remaining = caller(context).tenant(), context.time_remaining()
+        tenant_id, remaining = caller_of(context).tenant(), context.time_remaining()
         query = SearchQuery(
             text=request.query,
             session_id=request.session_id,

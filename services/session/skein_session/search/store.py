@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import group_rows
-from skein_kit.ids import id_time, min_id_at
+from skein_kit.ids import id_time
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
+from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
 from skein_session.messages.store import read_in_order
-from skein_session.search.literal import MAX_SCANNED_MESSAGES, SCAN_BATCH, like_pattern, required_words
-from skein_session.sessions.rows import require_unarchived_session
+from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, like_pattern, required_words
+from skein_session.sessions.store import require_unarchived_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,35 +23,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
+    from skein_session.search.model import SearchQuery
 
 _QUERIES = Queries.of("skein_session")
 # Hits whose neighbours are read at once.
 _HIT_BATCH = 10
 # The resolution of times in ids.
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchQuery:
-    """A search of messages; an empty session_id searches all sessions."""
-
-    text: str
-    session_id: str
-    start_time: datetime | None
-    end_time: datetime | None
-    limit: int
-    # Messages before and after each hit.
-    context_size: int
-
-    @property
-    def lowest_id(self) -> UUID | None:
-        """The inclusive lower bound of ids; None is no bound."""
-        return None if self.start_time is None else min_id_at(self.start_time)
-
-    @property
-    def before_id(self) -> UUID | None:
-        """The exclusive upper bound of ids; None is no bound."""
-        return None if self.end_time is None else min_id_at(self.end_time)
 
 
 @dataclass(frozen=True, slots=True)
