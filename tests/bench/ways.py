@@ -52,7 +52,7 @@ from skein_recall.search.searcher import RecallSearcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
 from skein_session.idempotency import SessionIdempotencyStore
-from skein_session.messages.model import MessageBatch
+from skein_session.messages import convert as message_convert
 from skein_session.messages.store import MessageStore
 from skein_session.sessions.store import SessionStore
 
@@ -292,7 +292,7 @@ class _Here:
 
     async def append_messages(self, number: int) -> None:
         request, at = self.material.append(number), now()
-        batch = MessageBatch.of(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
+        batch = message_convert.batch(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
         key = IdempotencyKey.of(self.caller, request)
         tenant_id = self.caller.tenant()
         async with (

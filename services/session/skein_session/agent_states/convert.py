@@ -64,11 +64,11 @@ def agent_state_put(
     """
     state = request.state
     if not (state.agent_id or agent_id):
-        raise FieldInvalid(violations=[("state.agent_id", "says whose state it is")])
+        raise FieldInvalid(violations=[("state.agent_id", "must be set, because the credential has no agent")])
     if not state.HasField("state_data"):
-        raise FieldInvalid(violations=[("state.state_data", "is the state: a JSON object, perhaps an empty one")])
+        raise FieldInvalid(violations=[("state.state_data", "must be a JSON object, which may be empty")])
     if request.must_not_exist and state.revision:
-        raise FieldInvalid(violations=[("must_not_exist", "contradicts the revision given")])
+        raise FieldInvalid(violations=[("must_not_exist", "must be false when state.revision is set")])
     return AgentStatePut(
         agent_id=state.agent_id or agent_id,
         session_id=state.session_id,
@@ -88,8 +88,8 @@ def _read_expire_time(request: pb.PutAgentStateRequest, at: datetime) -> datetim
     ttl = read_ttl(request, "ttl", _MAX_STATE_TTL)
     if ttl is None:
         if expire_time is not None and expire_time <= at and not request.keep_times:
-            raise FieldInvalid(violations=[("state.expire_time", "lies in the past")])
+            raise FieldInvalid(violations=[("state.expire_time", "must be in the future")])
         return expire_time
     if expire_time is not None:
-        raise FieldInvalid(violations=[("ttl", "and expire_time are two ways to say the same: give one")])
+        raise FieldInvalid(violations=[("ttl", "must be unset when state.expire_time is set")])
     return at + ttl

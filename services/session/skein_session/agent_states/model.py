@@ -99,7 +99,7 @@ def merge_patch(document: str, patch: str) -> str:
     text = exact.dumps(_patch(exact.loads(document), exact.loads(patch)))
     if len(text.encode()) > MAX_JSON_BYTES:
         raise FieldInvalid(
-            violations=[("state.state_data", f"makes a state of more than {MAX_JSON_BYTES // 1024} KiB of JSON")]
+            violations=[("state.state_data", f"must merge into at most {MAX_JSON_BYTES // 1024} KiB of JSON")]
         )
     return text
 

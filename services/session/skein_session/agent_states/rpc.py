@@ -83,5 +83,5 @@ class AgentStateHandlers:
 def _agent_or_caller(agent_id: str, caller: Caller) -> str:
     """Return the agent of the request, or the caller's own. Raises FieldInvalid when there is neither."""
     if not (agent_id or caller.agent_id):
-        raise FieldInvalid(violations=[("agent_id", "says whose state it is")])
+        raise FieldInvalid(violations=[("agent_id", "must be set, because the credential has no agent")])
     return agent_id or caller.agent_id

@@ -34,11 +34,11 @@ def session_item(record: Record) -> pb.SessionItem:
 def item_put(request: pb.PutItemRequest, *, at: datetime, times: ImportTimes | None = None) -> ItemPut:
     """Read a request at the time `at`; `times` are those that an import keeps. Raises FieldInvalid."""
     if not request.HasField("value") or request.value.WhichOneof("kind") is None:
-        raise FieldInvalid(violations=[("value", "is any JSON value, null included")])
+        raise FieldInvalid(violations=[("value", "must be a JSON value, which may be null")])
     ttl = read_ttl(request, "ttl", MAX_ITEM_TTL) or DEFAULT_ITEM_TTL
     expire_time = read_time(request, "expire_time") if request.keep_times else None
     if expire_time is not None and expire_time > at + MAX_ITEM_TTL:
-        raise FieldInvalid(violations=[("expire_time", f"lies more than {MAX_ITEM_TTL.days} days ahead")])
+        raise FieldInvalid(violations=[("expire_time", f"must be at most {MAX_ITEM_TTL.days} days ahead")])
     return ItemPut(
         session_id=request.session_id,
         key=request.key,

@@ -13,7 +13,7 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import require_fit
 from skein_kit.rpc.row_times import require_keep_times
-from skein_session.messages.model import MessageBatch, MessageChange
+from skein_session.messages import convert
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -50,7 +50,7 @@ class MessageHandlers:
         if request.keep_times:
             require_keep_times(caller)
         key = IdempotencyKey.of(caller, request)
-        batch = MessageBatch.of(
+        batch = convert.batch(
             request, at=now(), principal=caller.principal, max_content=self._max_content, agent_id=caller.agent_id
         )
         expected_pending = self._embeddings.expected_pending(batch.documents, deferred=request.defer_embedding)
@@ -78,7 +78,7 @@ class MessageHandlers:
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
         caller = caller_of(context)
-        change = MessageChange.of(request, max_content=self._max_content)
+        change = convert.change(request, max_content=self._max_content)
         async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateMessageResponse.FromString(write.saved_response)

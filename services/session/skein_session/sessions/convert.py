@@ -65,7 +65,7 @@ def draft(message: pb.Session, *, at: datetime, agent_id: str = "", times: Impor
     """
     create_time = read_time(message, "create_time") or at
     if create_time > at + MAX_CLOCK_SKEW:
-        raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
+        raise FieldInvalid(violations=[("session.create_time", "must not be in the future")])
     metadata = json_text(message, "metadata")
     return SessionDraft(
         session_id=message.session_id or str(new_id(at)),
@@ -86,7 +86,7 @@ def change(request: pb.UpdateSessionRequest) -> SessionChange:
     """Read an update; without a mask an unset state is kept. Raises FieldInvalid."""
     message = request.session
     if not message.session_id:
-        raise FieldInvalid(violations=[("session.session_id", "names the session to update")])
+        raise FieldInvalid(violations=[("session.session_id", "must be set to the session to update")])
     fields_to_update = updated_fields(request.update_mask, _UPDATABLE)
     if not request.update_mask.paths and not message.state:
         fields_to_update -= {"state"}

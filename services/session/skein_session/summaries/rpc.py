@@ -89,7 +89,7 @@ class SummaryHandlers:
         if turns and request.method != pb.SUMMARY_METHOD_EXTRACTIVE:
             await self._summarize_by_model(turns, max_characters, model_seconds, response)
             if request.method == pb.SUMMARY_METHOD_UNSPECIFIED and response.fallback_reason == NOT_CONFIGURED:
-                # The caller has not asked for a model.
+                # The caller did not request a model.
                 response.fallback_reason = ""
         if not response.summary:
             response.method = pb.SUMMARY_METHOD_EXTRACTIVE

@@ -39,7 +39,7 @@ class Transcript:
 
 
 class SummaryStore:
-    """Reads what a summary is made of, and saves the summary."""
+    """Reads transcripts and saves their summaries."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,8 +75,8 @@ class SummaryStore:
     ) -> Record | None:
         """Save a session's summary and return its row; an empty summary saves nothing and returns None.
 
-        Raises SessionNotFound, and TranscriptChanged when a source message is deleted: no summary repeats what was
-        purged.
+        Raises SessionNotFound, and TranscriptChanged when a source message is deleted: no summary may
+        repeat purged text.
         """
         await lock_session(tx, tenant_id, session_id)
         message_count = await tx.value(

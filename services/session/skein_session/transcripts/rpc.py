@@ -43,7 +43,7 @@ class TranscriptHandlers:
         self, request: pb.ListAgentMessagesRequest, context: Context
     ) -> pb.ListAgentMessagesResponse:
         if not (request.agent_id or request.subject_id):
-            raise FieldInvalid(violations=[("agent_id", "or subject_id says whose messages")])
+            raise FieldInvalid(violations=[("agent_id", "must be set, unless subject_id is set")])
         tenant_id = caller_of(context).tenant()
         start_time, end_time = read_time(request, "start_time"), read_time(request, "end_time")
         before_id = id_from_page_token(read_token(request.page_token, tenant_id, request))
