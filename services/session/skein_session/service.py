@@ -75,7 +75,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                 messages, idempotency, streams, embeddings, max_content_characters=settings.max_content_characters
             ),
             transcripts=TranscriptHandlers(TranscriptStore(database, archives)),
-            search=SearchHandlers(SearchStore(database), recall_pb2_grpc.RecallServiceStub(recall)),
+            search=SearchHandlers(SearchStore(database, policies), recall_pb2_grpc.RecallServiceStub(recall)),
             summaries=SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings)),
             states=AgentStateHandlers(states, idempotency),
             items=ItemHandlers(items, idempotency),

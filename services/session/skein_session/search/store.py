@@ -10,7 +10,6 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import group_rows
 from skein_kit.ids import id_time
-from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
 from skein_session.messages.store import read_in_order
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policies
     from skein_session.search.model import SearchQuery
 
 _QUERIES = Queries.of("skein_session")
@@ -43,8 +43,9 @@ class _ScanIds:
 class SearchStore:
     """Searches messages by terms and by literal text."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, policies: Policies) -> None:
         self._database = database
+        self._policies = policies
 
     async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> list[pb.MessageHit]:
         """Find messages by any term of the query, best first. Raises SessionNotFound and SessionArchived."""
@@ -115,10 +116,9 @@ class SearchStore:
         if session_id:
             await require_unarchived_session(tx, tenant_id, session_id)
 
-    @staticmethod
-    async def _language(tx: Transaction, tenant_id: UUID) -> str:
+    async def _language(self, tx: Transaction, tenant_id: UUID) -> str:
         """Return the language in which the tenant's messages are stemmed."""
-        return (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
+        return (await self._policies.of(tx, tenant_id)).search_language
 
     @staticmethod
     async def _scan_session(tx: Transaction, tenant_id: UUID, query: SearchQuery) -> _ScanIds:

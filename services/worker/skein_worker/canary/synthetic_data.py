@@ -154,7 +154,7 @@ class SyntheticDataWriter:
         item = states_pb2.PutItemRequest(
             session_id=data["session"], key=data["item"], value=Value(string_value=data.canary.secret)
         )
-        # Written each time, because the access log has no reads of the canary and so always gets a row.
+        # Written in every round, so that the access log, which has no reads of the canary, gets a row.
         await self._gateway.call(f"{SESSIONS}PutItem", item)
         await self._create_with_id(
             "stored_session",
