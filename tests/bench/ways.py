@@ -23,6 +23,7 @@ from skein_client.channels import OPTIONS
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.identity_token import Caller
@@ -51,9 +52,9 @@ from skein_recall.search.searcher import RecallSearcher
 from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
 from skein_session.idempotency import SessionIdempotencyStore
-from skein_session.messages.model import MessageBatch
+from skein_session.messages import convert as message_convert
 from skein_session.messages.store import MessageStore
-from skein_session.sessions.idle_store import IdleSessionStore
+from skein_session.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -148,11 +149,11 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             ),
             messages=MessageStore(
                 session,
-                SessionIdempotencyStore(session),
+                SessionStore(session, QuotaCounter("session"), Policies()),
                 QuotaCounter("session"),
                 _months(session),
-                IdleSessionStore(session, Policies()),
             ),
+            session_idempotency=SessionIdempotencyStore(session),
             searcher=RecallSearcher(
                 recall,
                 registry,
@@ -266,6 +267,7 @@ class _Here:
     caller: Caller
     memories: MemoryStore
     messages: MessageStore
+    session_idempotency: SessionIdempotencyStore
     searcher: RecallSearcher
     indexer: Indexer
     material: Material
@@ -290,9 +292,15 @@ class _Here:
 
     async def append_messages(self, number: int) -> None:
         request, at = self.material.append(number), now()
-        batch = MessageBatch.of(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
+        batch = message_convert.batch(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
         key = IdempotencyKey.of(self.caller, request)
-        await self.messages.append_messages(self.caller.tenant(), key, batch, pending=0)
+        tenant_id = self.caller.tenant()
+        async with (
+            self.messages.prepare_append(tenant_id, batch),
+            self.session_idempotency.begin(tenant_id, key, TxOptions(plan_once=True)) as write,
+        ):
+            await self.messages.append_messages(write.tx, tenant_id, batch)
+            await write.save(session_pb2.AppendMessagesResponse(messages=batch.messages))
         await self._index(batch.documents)
 
     async def recall_by_arms(self, _number: int) -> object:

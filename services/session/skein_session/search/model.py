@@ -1,13 +1,44 @@
-"""Rules of literal search. Pure."""
+"""Searches of messages, and the rules of literal search. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_kit.ids import min_id_at
 from skein_kit.search_text.postings import MAX_TERM_CHARACTERS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
 
 # The most messages that one search reads.
 MAX_SCANNED_MESSAGES = 5000
 # Messages of one query.
 SCAN_BATCH = 250
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchQuery:
+    """A search of messages; an empty session_id searches all sessions."""
+
+    text: str
+    session_id: str
+    start_time: datetime | None
+    end_time: datetime | None
+    limit: int
+    # Messages before and after each hit.
+    context_size: int
+
+    @property
+    def lowest_id(self) -> UUID | None:
+        """The inclusive lower bound of ids; None is no bound."""
+        return None if self.start_time is None else min_id_at(self.start_time)
+
+    @property
+    def before_id(self) -> UUID | None:
+        """The exclusive upper bound of ids; None is no bound."""
+        return None if self.end_time is None else min_id_at(self.end_time)
 
 
 def required_words(literal: str) -> str:
