@@ -13,7 +13,7 @@ from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.access_log.store import AccessLogFilter
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     import asyncpg

@@ -12,7 +12,7 @@ from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.aliases import convert
 from skein_memory.aliases.model import Alias, AliasDraft
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     from skein_memory.aliases.store import AliasStore

@@ -19,8 +19,8 @@ from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block, BlockDraft
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
-from skein_memory.memories.model import prefix_field_paths
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

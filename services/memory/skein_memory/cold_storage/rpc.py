@@ -13,7 +13,7 @@ from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.cold_storage.store import ArchiveSelection
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     import asyncpg

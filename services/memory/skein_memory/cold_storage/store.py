@@ -17,8 +17,8 @@ from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.content_tables import CONTENT_TABLES
-from skein_memory.memories.events import purge_events
+from skein_memory.memories.model import purge_events
+from skein_memory.memories.rows import CONTENT_TABLES
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
-from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY, has_key
+from skein_memory.memories.hashes import FIRST_WITHOUT_KEY, has_key
 from skein_memory.memories.model import FACT
 from skein_memory.queries import QUERIES
 

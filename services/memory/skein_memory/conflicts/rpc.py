@@ -15,8 +15,7 @@ from skein_memory.conflicts import convert
 from skein_memory.conflicts.model import STATUSES, Resolution, ResolutionDraft, statuses_of
 from skein_memory.conflicts.pairs import ConflictFilter
 from skein_memory.conflicts.store import ConflictCursor
-from skein_memory.page_builder import PageBuilder
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import PageBuilder, read_id_cursor
 
 if TYPE_CHECKING:
     from skein_memory.conflicts.store import ConflictStore

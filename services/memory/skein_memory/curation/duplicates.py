@@ -6,9 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_memory.memories import fingerprint as memories_fingerprint
 from skein_memory.memories import model as memories_model
-from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY
+from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
 from skein_memory.memories.model import draft_audience
 from skein_memory.queries import QUERIES
 
@@ -116,5 +115,5 @@ def is_still_member(memory: Memory | None, sameness: DuplicateKey, at: datetime)
         memory is not None
         and memory.is_visible(at)
         and memory.draft.archive_time is None
-        and (memories_fingerprint.fingerprint(memory.draft), draft_audience(memory.draft)) == sameness
+        and (memory.draft.fingerprint, draft_audience(memory.draft)) == sameness
     )

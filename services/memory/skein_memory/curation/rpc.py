@@ -15,7 +15,6 @@ from skein_memory.curation import convert
 from skein_memory.curation import model as curation
 from skein_memory.curation.store import FIRST, DecayResult, DuplicateGroup, MergeResult, Reinforcement, ReinforceResult
 from skein_memory.memories import convert as memories_convert
-from skein_memory.scoring import convert as scoring_convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +47,9 @@ class CurationHandlers:
         memory_id, found = await self._store.explain(caller(context).tenant(), request.memory_id, at=at)
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
-            scores=scoring_convert.scores(found.scores),
-            confidence_components=[scoring_convert.component(part) for part in found.confidence],
-            importance_components=[scoring_convert.component(part) for part in found.importance],
+            scores=memories_convert.scores(found.scores),
+            confidence_components=[memories_convert.component(part) for part in found.confidence],
+            importance_components=[memories_convert.component(part) for part in found.importance],
             read_time=to_timestamp(at),
         )
 

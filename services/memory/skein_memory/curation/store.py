@@ -17,7 +17,7 @@ from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import archive
-from skein_memory.memories.scores import with_scores
+from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.store import NOTHING, read_score_inputs

@@ -20,7 +20,7 @@ from skein_memory.links import convert as links_convert
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.rpc import versions_of
 from skein_memory.memories import convert as memories_convert
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

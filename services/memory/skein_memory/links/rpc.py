@@ -15,8 +15,8 @@ from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, read_time, updated_fields
 from skein_memory.links import convert
 from skein_memory.links.model import Link, LinkDraft, LinkFilter
-from skein_memory.memories.model import prefix_field_paths
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.errors import SelectionEmpty
-from skein_memory.memories.enums import SCOPES
-from skein_memory.memories.model import MAX_AHEAD, prefix_field_paths
+from skein_memory.memories.model import MAX_AHEAD, SCOPES
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

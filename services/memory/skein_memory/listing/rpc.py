@@ -16,7 +16,7 @@ from skein_memory.listing.filter import Filter
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.versions import changed_fields
 from skein_memory.memories import convert as memories_convert
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
     from skein_memory.listing.store import MemoryListStore, MemoryVersion

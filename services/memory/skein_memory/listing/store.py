@@ -20,7 +20,7 @@ from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.scores import with_scores
+from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:

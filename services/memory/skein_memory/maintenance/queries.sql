@@ -178,3 +178,7 @@ WHERE tenant_id = :tenant_id AND erasure_id = ANY (ARRAY(
 DELETE FROM memory.access_keys
 WHERE tenant_id = :tenant_id AND tenant_id IN (
     SELECT tenant_id FROM memory.access_keys WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- ensure_month --
+-- Make the partition of a month for memories; true when it was missing.
+SELECT memory.ensure_month(:month);

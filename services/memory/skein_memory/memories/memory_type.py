@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
+from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 from skein_memory.memories import data_text
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 VAULT = "knowledge_vault"
 TASK = "task"
 OBJECTIVE = "objective"
+# Types whose data has a status.
+TASK_TYPES = frozenset({TASK, OBJECTIVE})
+OPEN = "open"
+DONE = "done"
 # Where a vault's memory says how long its secret is; the service sets it, whatever a caller says.
 SECRET_LENGTH = "secret_length"  # noqa: S105 - the name of a field.
 # How every secret is shown to those who may not see it.
@@ -200,6 +205,14 @@ def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
     for index, name in enumerate(names):
         if name not in policy.memory_types:
             raise MemoryTypeNotAllowed(type=name, index=index)
+
+
+def check_objective_id(type_name: str, data: str | None) -> None:
+    """Reject a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
+    if type_name == TASK and data is not None:
+        objective_id = exact.loads(data).get("objective_id")
+        if objective_id is not None and parse_id(objective_id) is None:
+            raise MemoryDataInvalid(violations=[("data.objective_id", "must be the objective's memory_id")])
 
 
 def vault_data(data: str | None, *, secret: str, length: str) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import UUID
 
+from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
     DuplicateInBatch,
     FieldInvalid,
     RevisionStale,
-    RpcError,
 )
 from skein_kit.ids import min_id_at, new_ids
 from skein_kit.rpc.row_times import read_past_time, require_keep_times
@@ -23,20 +22,18 @@ from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.postings import Document
 from skein_memory.errors import MemoryNotFound
+from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
-from skein_memory.memories.content_hash import content_hash
-from skein_memory.memories.enums import LEVELS, SCOPES
-from skein_memory.memories.task_data import check_objective_id
-from skein_memory.storable_text import check_storable
+from skein_memory.memories.hashes import content_hash, fingerprint
+from skein_memory.validation import check_storable, prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.identity.identity_token import Caller
     from skein_memory.scoring.model import MemoryScores
 
@@ -51,6 +48,16 @@ MAX_SOURCE_BYTES = 2000
 _TEXTS = (
     "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
 )  # fmt: skip
+
+
+# Names as the database has them, by number; an unspecified one has none.
+SCOPES: Mapping[int, str] = {
+    value: name.removeprefix("SCOPE_").lower() for name, value in pb.Scope.items() if value != pb.SCOPE_UNSPECIFIED
+}
+
+LEVELS: Mapping[int, str] = {
+    value: name.removeprefix("LEVEL_").lower() for name, value in pb.Level.items() if value != pb.LEVEL_UNSPECIFIED
+}
 
 
 class FactKey(NamedTuple):
@@ -157,6 +164,13 @@ class Draft:
         """Return the SHA-256 by which the same memory stored again is recognised."""
         return content_hash(self.type, self.content, self.data)
 
+    @property
+    def fingerprint(self) -> UUID:
+        """Return the number that it shares with its duplicates."""
+        return fingerprint(
+            self.type, key=self.key, title=self.title, content=self.content, content_hash=self.content_hash
+        )
+
     def check_has_readers(self, at: datetime) -> None:
         """Reject a memory without readers: it expired before `at`, or its scope is a user who is not named.
 
@@ -179,7 +193,7 @@ class Draft:
             raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
         if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
             raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
-        check_objective_id(self.type, self.data)
+        memory_type.check_objective_id(self.type, self.data)
         memory_type.validate_data(
             self.type, self.data, draft_fields={"title": self.title, "content": self.content, "source": self.source}
         )
@@ -379,16 +393,6 @@ def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
     return at + memory.ttl.ToTimedelta()
 
 
-@contextmanager
-def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]:
-    """Say in refusals which part of the request they speak of."""
-    try:
-        yield
-    except RpcError as refusal:
-        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
-        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None
-
-
 def audience(
     scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
 ) -> tuple[str | None, ...]:
@@ -411,3 +415,35 @@ def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
     if memory.draft.archive_time is not None:
         return memory
     return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by)
+
+
+def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
+    """Return the event of a memory that was created, changed, deleted, ...; `fields` are those that changed."""
+    verb = kind.removeprefix("memory_").replace("_", " ")
+    payload: dict[str, object] = {"type": memory.draft.type, "revision": memory.revision}
+    if fields:
+        payload["fields"] = list(fields)
+    return Event(
+        type=kind,
+        entity_type="memory",
+        entity_id=str(memory.memory_id),
+        summary=f"{memory.draft.type} {verb}{': ' if fields else ''}{', '.join(fields)}",
+        payload=payload,
+    )
+
+
+def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
+    """Return the events of purged memories; `cause` is set where no caller requested the purge."""
+    payload = {"receipt_id": str(receipt_id)}
+    if cause:
+        payload["cause"] = cause
+    return [
+        Event(
+            type="memory_forget_hard",
+            entity_type="memory",
+            entity_id=str(memory_id),
+            summary=f"{cause} memory purged".strip(),
+            payload=payload,
+        )
+        for memory_id in memory_ids
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
             memory_id=memory_id,
             words=words,
             content_hash=memory.draft.content_hash,
-            fingerprint=fingerprint(memory.draft),
+            fingerprint=memory.draft.fingerprint,
         )
         # The same text keeps its vectors.
         if words != words_before[memory_id]:

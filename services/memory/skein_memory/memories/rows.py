@@ -7,34 +7,94 @@ the search index, earlier version and event together.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import asdict, dataclass
 from dataclasses import replace as but
-from typing import TYPE_CHECKING
+from datetime import UTC
+from typing import TYPE_CHECKING, Self
 
+from skein_kit.database import batch_insert
 from skein_kit.database.batch_insert import InsertRows
 from skein_kit.errors import ExternalIdTaken
+from skein_kit.filters.fields import properties_of
+from skein_kit.ids import parse_id
+from skein_kit.json_values import exact
 from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
-from skein_memory.memories import names, properties, task_rows
-from skein_memory.memories.events import memory_event
-from skein_memory.memories.fingerprint import fingerprint
-from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories import memory_type, names
+from skein_memory.memories.model import Draft, Memory, memory_event
 from skein_memory.queries import QUERIES
+from skein_memory.scoring.model import MemoryScores, ScoreInputs, scores_of, source_key
+from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policies
     from skein_kit.search_text.postings import Document
 
 _DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
 _DRAFT_COLUMNS = tuple(name for name in _DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
+# Every table that holds something of what memories say, children before the memories themselves. Each query removes
+# what belongs to `memory_ids`. A table that is not listed goes with its memory as well, by its foreign key, uncounted.
+CONTENT_TABLES: Mapping[str, Query] = {
+    "memory.versions": QUERIES["purge_memory_versions"],
+    "memory.revisions": QUERIES["purge_memory_revisions"],
+    "memory.accesses": QUERIES["purge_memory_accesses"],
+    "memory.links": QUERIES["purge_memory_links"],
+    "memory.waiting": QUERIES["purge_memory_waiting"],
+    "memory.tags": QUERIES["purge_memory_tags"],
+    "memory.properties": QUERIES["purge_memory_properties"],
+    "memory.external_ids": QUERIES["purge_memory_external_ids"],
+    "memory.fact_keys": QUERIES["purge_memory_fact_keys"],
+    "memory.secrets": QUERIES["purge_memory_secrets"],
+    "memory.tasks": QUERIES["purge_memory_tasks"],
+    "memory.aliases": QUERIES["purge_memory_aliases"],
+    "memory.conflict_resolutions": QUERIES["purge_memory_conflict_resolutions"],
+    "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
+    "recall.documents": QUERIES["purge_memory_documents"],
+    "memory.entries": QUERIES["purge_memory_entries"],
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A task or an objective, as it is requested."""
+
+    memory_id: UUID
+    kind: str
+    status: str
+    due_time: datetime | None
+    objective_id: UUID | None
+    importance: float
+    update_time: datetime
+
+    @classmethod
+    def of(cls, memory: Memory) -> Self | None:
+        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
+        draft = memory.draft
+        if draft.type not in memory_type.TASK_TYPES or not memory.is_active or draft.archive_time is not None:
+            return None
+        data = exact.loads(draft.data) if draft.data else {}
+        objective_id = data.get("objective_id")
+        due_time = memory_type.time_of(draft.data, "due_time")
+        return cls(
+            memory_id=memory.memory_id,
+            kind=draft.type,
+            status=data.get("status", memory_type.OPEN),
+            due_time=None if due_time is None else due_time.astimezone(UTC),
+            objective_id=None if objective_id is None else parse_id(objective_id),
+            importance=draft.importance,
+            update_time=memory.update_time,
+        )
 
 
 async def insert_memories(
@@ -49,8 +109,8 @@ async def insert_memories(
         InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
         writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
         InsertRows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
-        task_rows.task_rows(memories),
-        properties.rows(memories),
+        _tasks(memories),
+        _properties(memories),
     ]
     await postings.add_documents(tx, tenant_id, documents, along=more_rows)
     await _take_names(tx, tenant_id, memories, at=at)
@@ -119,8 +179,8 @@ async def update_memory(
         taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
         if taken is not None:
             raise ExternalIdTaken(external_id=taken)
-    await task_rows.update_task_row(tx, tenant_id, before, after)
-    await properties.replace(tx, tenant_id, before, after)
+    await _replace_task(tx, tenant_id, before, after)
+    await _replace_properties(tx, tenant_id, before, after)
     changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
     if before.needs_reindex:
@@ -207,7 +267,7 @@ def _entry(memory: Memory) -> dict[str, object]:
         "memory_id": memory.memory_id,
         "content_hash": draft.content_hash,
         "words": draft.data_text,
-        "fingerprint": fingerprint(draft),
+        "fingerprint": draft.fingerprint,
         "update_time": memory.update_time,
         "record_time": memory.record_time,
         "created_by": memory.created_by,
@@ -245,3 +305,76 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
     }
+
+
+def _tasks(memories: Sequence[Memory]) -> InsertRows:
+    """Return the rows of those memories that are tasks or objectives."""
+    return InsertRows(
+        QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
+    )
+
+
+async def _replace_task(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    """Update the row of a task or objective after a change of its memory."""
+    if Task.of(after) is not None:
+        await batch_insert.insert_batch(tx, tenant_id, [_tasks([after])])
+    elif Task.of(before) is not None:
+        await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)
+
+
+def _properties(memories: Sequence[Memory]) -> InsertRows:
+    """Return the insert of the scalar properties of memories, by which lists are filtered."""
+    return InsertRows(
+        QUERIES["insert_properties"],
+        [
+            {"memory_id": memory.memory_id, "name": name, "value": value}
+            for memory in memories
+            for name, value in properties_of(memory.draft.metadata, memory.draft.data)
+        ],
+    )
+
+
+async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    """Update the properties of a memory."""
+    was = properties_of(before.draft.metadata, before.draft.data)
+    if was != properties_of(after.draft.metadata, after.draft.data):
+        await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
+        await batch_insert.insert_batch(tx, tenant_id, [_properties([after])])
+
+
+async def with_scores(
+    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return memories, in order, with their scores at the time `at`."""
+    if not memories:
+        return []
+    inputs = await read_score_inputs(tx, tenant_id, memories)
+    formula = (await policies.of(tx, tenant_id)).importance_formula
+    return [_with_scores(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
+
+
+async def with_scores_of_new(
+    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return new memories with their scores: they have no links and no accesses yet."""
+    keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
+    trust: Mapping[str, float] = {}
+    if keys:
+        rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
+        trust = {row["source_key"]: row["trust"] for row in rows}
+    formula = (await policies.of(tx, tenant_id)).importance_formula
+    return [
+        _with_scores(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
+        for memory in memories
+    ]
+
+
+def _with_scores(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
+    return but(
+        memory,
+        memory_scores=MemoryScores(
+            scores=scores_of(memory, inputs, formula=formula, at=at),
+            access_count=inputs.access_count,
+            last_access_time=inputs.last_access_time,
+        ),
+    )

@@ -26,11 +26,11 @@ from skein_memory.memories.model import (
     documents_of,
     drafts_of,
     embeddings_of,
-    prefix_field_paths,
     secrets_of,
     with_times,
 )
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from skein_kit.policies.store import Policy

@@ -18,7 +18,7 @@ from skein_memory.events.model import Event
 from skein_memory.memories import level_store, memory_type, names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import Memory
-from skein_memory.memories.scores import with_scores, with_scores_of_new
+from skein_memory.memories.rows import with_scores, with_scores_of_new
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from skein_kit.rpc.pagination import (
     write_token,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
 from skein_memory.snapshots.model import READY, Snapshot
 from skein_memory.transfer import convert as transfer_convert
 from skein_memory.transfer.model import KINDS, TransferCursor

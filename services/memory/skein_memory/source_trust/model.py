@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -10,7 +10,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
-from skein_memory.memories.task_data import DONE, KINDS, OPEN
+from skein_memory.memories.memory_type import DONE, OPEN, TASK_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_memory.memories.model import Memory
-    from skein_memory.memories.task_rows import Task
+    from skein_memory.memories.rows import Task
 
 
 TASK_STATUSES: Mapping[int, str] = {
@@ -83,7 +83,7 @@ def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, b
 
 def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
     memory.check_visible(at)
-    if memory.draft.type not in KINDS:
+    if memory.draft.type not in TASK_TYPES:
         raise NotATask
     found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
     return found

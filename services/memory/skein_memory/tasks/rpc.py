@@ -14,9 +14,8 @@ from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import level, memory_type
-from skein_memory.memories.task_data import DONE, OPEN
-from skein_memory.page_builder import PageBuilder
-from skein_memory.page_token import read_id_cursor
+from skein_memory.memories.memory_type import DONE, OPEN
+from skein_memory.paging import PageBuilder, read_id_cursor
 from skein_memory.tasks import model as tasks
 from skein_memory.tasks.model import TASK_STATUSES
 from skein_memory.tasks.store import TaskFilter

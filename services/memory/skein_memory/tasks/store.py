@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.rows import Task
 from skein_memory.memories.store import MemoryChange
-from skein_memory.memories.task_rows import Task
 from skein_memory.queries import QUERIES
 from skein_memory.tasks import model as tasks
 

@@ -15,7 +15,7 @@ from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import updated_fields
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

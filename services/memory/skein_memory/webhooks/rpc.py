@@ -13,8 +13,8 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.memories.model import prefix_field_paths
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
+from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
 from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, secret_text
 
