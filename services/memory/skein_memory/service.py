@@ -120,9 +120,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months
         )
         lists = MemoryListStore(database, policies=policies)
-        links = LinkStore(database, idempotency=idempotency, quotas=quotas)
-        blocks = BlockStore(database, idempotency=idempotency, quotas=quotas)
-        curation = CurationStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
+        links = LinkStore(database, quotas)
+        blocks = BlockStore(database, quotas)
+        curation = CurationStore(database, quotas=quotas, policies=policies)
         purges = PurgeStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
         archives = ArchiveStore(
@@ -154,9 +154,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             months=months,
             max_content=max_content,
         )
-        tenant_keys = TenantKeyStore(database, idempotency=idempotency, vault=vault)
-        webhooks = WebhookStore(database, idempotency=idempotency, quotas=quotas, master_keys=master_keys)
-        deliveries = DeliveryStore(database, idempotency=idempotency, policies=policies, webhooks=webhooks)
+        tenant_keys = TenantKeyStore(database, vault)
+        webhooks = WebhookStore(database, quotas=quotas, master_keys=master_keys)
+        deliveries = DeliveryStore(database, policies=policies, webhooks=webhooks)
         sender = WebhookSender(deliveries, webhooks.signing_key, outbound)
         events = EventStore(database)
         stream = EventStream(
@@ -175,36 +175,35 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             access_log=access_log_erasure,
             completer=erasure_completer,
         )
-        webhook_handlers = WebhookHandlers(webhooks, deliveries=deliveries, sender=sender)
+        webhook_handlers = WebhookHandlers(webhooks, idempotency, deliveries=deliveries, sender=sender)
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
             access_log.watching(
                 MemoryService(
                     memories=MemoryHandlers(
                         memories,
+                        idempotency,
                         embeddings=embeddings,
                         suggest_links=graph_handlers.suggestions,
                         max_content=max_content,
                     ),
                     listing=ListingHandlers(lists, memories=memories),
                     erasure=purge_handlers,
-                    vault=VaultHandlers(tenant_keys),
-                    tasks=TaskHandlers(
-                        TaskStore(database, idempotency=idempotency), memories=memories, embeddings=embeddings
-                    ),
+                    vault=VaultHandlers(tenant_keys, idempotency),
+                    tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
                     curation=CurationHandlers(
-                        curation, memories=memories, embeddings=embeddings, max_content=max_content
+                        curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content
                     ),
                 )
             ),
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            access_log.watching(LinkService(links=LinkHandlers(links), graph=graph_handlers)),
+            access_log.watching(LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers)),
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            access_log.watching(BlockService(blocks=BlockHandlers(blocks), erasure=purge_handlers)),
+            access_log.watching(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,
@@ -221,11 +220,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
             access_log.watching(
                 CurationService(
-                    source_trust=SourceTrustHandlers(SourceTrustStore(database, idempotency=idempotency)),
-                    conflicts=ConflictHandlers(
-                        ConflictStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
-                    ),
-                    aliases=AliasHandlers(AliasStore(database, idempotency=idempotency)),
+                    source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
+                    conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
+                    aliases=AliasHandlers(AliasStore(database), idempotency),
                     overview=OverviewHandlers(OverviewStore(database, policies=policies)),
                 )
             ),

@@ -11,31 +11,30 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.aliases import convert
-from skein_memory.aliases.model import Alias, AliasDraft
+from skein_memory.aliases.model import AliasDraft
 from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.aliases.store import AliasStore
 
 
 class AliasHandlers:
     """Aliases and their canonical memories."""
 
-    def __init__(self, store: AliasStore) -> None:
-        """Use the store."""
+    def __init__(self, store: AliasStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
         who, at = caller(context), now()
         draft = AliasDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
 
-        def respond(alias: Alias, moved: int) -> pb.ResolveEntityResponse:
-            return pb.ResolveEntityResponse(alias=convert.alias(alias), moved_count=moved)
-
-        stored = await self._store.resolve_entity(
-            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
-        )
-        return pb.ResolveEntityResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.ResolveEntityResponse.FromString(write.saved_response)
+            alias, moved = await self._store.resolve_entity(write.tx, who.tenant(), draft, at=at, by=who.principal)
+            return await write.save(pb.ResolveEntityResponse(alias=convert.alias(alias), moved_count=moved))
 
     async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
         canonical_id, alias = await self._store.get_canonical(caller(context).tenant(), request.memory_id, at=now())
@@ -53,8 +52,11 @@ class AliasHandlers:
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
-        who, at, response = caller(context), now(), pb.RemoveAliasResponse()
-        await self._store.remove_alias(
-            who.tenant(), IdempotencyKey.of(who, request), request.alias_memory_id, response, at=at, by=who.principal
-        )
-        return response
+        who = caller(context)
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is None:
+                await self._store.remove_alias(
+                    write.tx, who.tenant(), request.alias_memory_id, at=now(), by=who.principal
+                )
+                await write.save(pb.RemoveAliasResponse())
+        return pb.RemoveAliasResponse()

@@ -12,12 +12,13 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.conflicts import convert
-from skein_memory.conflicts.model import STATUSES, Resolution, ResolutionDraft, statuses_of
+from skein_memory.conflicts.model import STATUSES, ResolutionDraft, statuses_of
 from skein_memory.conflicts.pairs import ConflictFilter
 from skein_memory.conflicts.store import ConflictCursor
 from skein_memory.paging import PageBuilder, read_id_cursor
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.conflicts.store import ConflictStore
 
 
@@ -28,9 +29,9 @@ _MAX_BATCHES = 5
 class ConflictHandlers:
     """Conflicts and their resolutions."""
 
-    def __init__(self, store: ConflictStore) -> None:
-        """Use the store."""
+    def __init__(self, store: ConflictStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
         tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
@@ -55,13 +56,11 @@ class ConflictHandlers:
         who, at = caller(context), now()
         draft = ResolutionDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
 
-        def respond(resolution: Resolution) -> pb.ResolveConflictResponse:
-            return pb.ResolveConflictResponse(resolution=convert.resolution(resolution))
-
-        stored = await self._store.resolve_conflict(
-            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
-        )
-        return pb.ResolveConflictResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.ResolveConflictResponse.FromString(write.saved_response)
+            resolution = await self._store.resolve_conflict(write.tx, who.tenant(), draft, at=at, by=who.principal)
+            return await write.save(pb.ResolveConflictResponse(resolution=convert.resolution(resolution)))
 
     async def ListConflictResolutions(
         self, request: pb.ListConflictResolutionsRequest, context: Context

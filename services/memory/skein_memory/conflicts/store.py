@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
@@ -26,19 +24,15 @@ from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.conflicts.model import ResolutionDraft
     from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
-
-Response = TypeVar("Response", bound=Message)
 
 _KIND = "conflict"
 _LAST = UUID(int=(1 << 128) - 1)
@@ -92,12 +86,8 @@ class ConflictBatch:
 class ConflictStore:
     """Finds conflicts, and reads and writes their resolutions."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
-    ) -> None:
-        """Use the database, stored responses, quotas and policies of the service."""
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: Policies) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._policies = policies
 
@@ -145,40 +135,27 @@ class ConflictStore:
         )
 
     async def resolve_conflict(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        draft: ResolutionDraft,
-        respond: Callable[[Resolution], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Replace the resolution of a conflict; or return the stored response.
+        self, tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime, by: str
+    ) -> Resolution:
+        """Replace the resolution of a conflict.
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
-            # Concurrent resolutions of the same pair wait here.
-            memories = await memory_rows.lock_memories(tx, tenant_id, pair)
-            if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
-                raise MemoryNotFound
-            before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
-            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
-            after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
-            after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
-            if before is not None:
-                await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
-            await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
-            await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
-            response = respond(after)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"links": links})
-        return response
+        pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
+        # Concurrent resolutions of the same pair wait here.
+        memories = await memory_rows.lock_memories(tx, tenant_id, pair)
+        if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
+            raise MemoryNotFound
+        before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
+        last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
+        after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
+        after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
+        if before is not None:
+            await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
+        await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
+        await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"links": links})
+        return after
 
     async def list_resolutions(
         self, tenant_id: UUID, status: str | None, *, before: UUID | None, count: int, at: datetime

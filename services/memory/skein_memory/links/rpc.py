@@ -14,13 +14,12 @@ from skein_kit.rpc.pagination import fit_items, require_fit, resolve_page_size, 
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, read_time, updated_fields
 from skein_memory.links import convert
-from skein_memory.links.model import Link, LinkDraft, LinkFilter
+from skein_memory.links.model import LinkDraft, LinkFilter
 from skein_memory.paging import read_id_cursor
 from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.links.store import LinkStore
 
 UPDATABLE = frozenset({"relation", "label", "weight", "metadata"})
@@ -29,9 +28,9 @@ UPDATABLE = frozenset({"relation", "label", "weight", "metadata"})
 class LinkHandlers:
     """Storing and reading links."""
 
-    def __init__(self, store: LinkStore) -> None:
-        """Use the store."""
+    def __init__(self, store: LinkStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
         who, at = caller(context), now()
@@ -39,13 +38,11 @@ class LinkHandlers:
             times = ImportTimes.of(request.link, who, at, keep_times=request.keep_times)
             draft = LinkDraft.of(request.link, times)
 
-        def respond(links: Sequence[Link]) -> pb.CreateLinkResponse:
-            return pb.CreateLinkResponse(link=convert.link(links[0]))
-
-        stored = await self._store.create_links(
-            who.tenant(), IdempotencyKey.of(who, request), [draft], respond, at=at, by=who.principal
-        )
-        return pb.CreateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateLinkResponse.FromString(write.saved_response)
+            (link,) = await self._store.create_links(write.tx, who.tenant(), [draft], at=at, by=who.principal)
+            return await write.save(pb.CreateLinkResponse(link=convert.link(link)))
 
     async def BatchCreateLinks(
         self, request: pb.BatchCreateLinksRequest, context: Context
@@ -57,34 +54,31 @@ class LinkHandlers:
                 times = ImportTimes.of(link, who, at, keep_times=request.keep_times)
                 drafts.append(LinkDraft.of(link, times))
 
-        def respond(links: Sequence[Link]) -> pb.BatchCreateLinksResponse:
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.BatchCreateLinksResponse.FromString(write.saved_response)
+            links = await self._store.create_links(write.tx, who.tenant(), drafts, at=at, by=who.principal)
             response = pb.BatchCreateLinksResponse(links=[convert.link(link) for link in links])
             require_fit(response)
-            return response
-
-        stored = await self._store.create_links(
-            who.tenant(), IdempotencyKey.of(who, request), drafts, respond, at=at, by=who.principal
-        )
-        return pb.BatchCreateLinksResponse.FromString(stored) if isinstance(stored, bytes) else stored
+            return await write.save(response)
 
     async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
         who, at = caller(context), now()
         with prefix_field_paths("link"):
             draft = LinkDraft.of(request.link)
 
-        def respond(link: Link, created: bool) -> pb.UpsertLinkResponse:  # noqa: FBT001 - the store says both.
-            return pb.UpsertLinkResponse(link=convert.link(link), created=created)
-
-        stored = await self._store.upsert_link(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            draft,
-            respond,
-            either_direction=request.either_direction,
-            at=at,
-            by=who.principal,
-        )
-        return pb.UpsertLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpsertLinkResponse.FromString(write.saved_response)
+            link, created = await self._store.upsert_link(
+                write.tx,
+                who.tenant(),
+                draft,
+                either_direction=request.either_direction,
+                at=at,
+                by=who.principal,
+            )
+            return await write.save(pb.UpsertLinkResponse(link=convert.link(link), created=created))
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
         link = await self._store.get_link(caller(context).tenant(), UUID(request.link_id), at=now())
@@ -99,33 +93,27 @@ class LinkHandlers:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
         updated_fields(request.update_mask, UPDATABLE)
 
-        def change(link: Link) -> Link:
-            link.check_revision(request.link.revision)
-            message = convert.link(link)
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateLinkResponse.FromString(write.saved_response)
+            before = await self._store.lock_link(write.tx, who.tenant(), link_id, at=at)
+            before.check_revision(request.link.revision)
+            message = convert.link(before)
             merge_masked(request.update_mask, request.link, message)
             with prefix_field_paths("link"):
-                return link.revise(LinkDraft.of(message), at=at, by=who.principal)
-
-        def respond(link: Link) -> pb.UpdateLinkResponse:
-            return pb.UpdateLinkResponse(link=convert.link(link))
-
-        stored = await self._store.change_link(
-            who.tenant(), IdempotencyKey.of(who, request), link_id, change, respond, at=at
-        )
-        return pb.UpdateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+                after = before.revise(LinkDraft.of(message), at=at, by=who.principal)
+            await self._store.update_link(write.tx, who.tenant(), before, after)
+            return await write.save(pb.UpdateLinkResponse(link=convert.link(after)))
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
-        who, at, response = caller(context), now(), pb.DeleteLinkResponse()
-        await self._store.delete_link(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            UUID(request.link_id),
-            response,
-            revision=request.revision,
-            at=at,
-            by=who.principal,
-        )
-        return response
+        who, at, link_id = caller(context), now(), UUID(request.link_id)
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_link(
+                    write.tx, who.tenant(), link_id, revision=request.revision, at=at, by=who.principal
+                )
+                await write.save(pb.DeleteLinkResponse())
+        return pb.DeleteLinkResponse()
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)

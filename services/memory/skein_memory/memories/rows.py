@@ -113,7 +113,7 @@ async def insert_memories(
         _properties(memories),
     ]
     await postings.add_documents(tx, tenant_id, documents, along=more_rows)
-    await _take_names(tx, tenant_id, memories, at=at)
+    await _claim_names(tx, tenant_id, memories, at=at)
 
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -236,19 +236,20 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
     ]
 
 
-async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
+async def _claim_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
     ids = [memory.memory_id for memory in memories]
     expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
     indexes = {name: index for index, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    wanted = [(name, ids[index]) for name, index in indexes.items()]
-    taken_id = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
-    if taken_id is not None:
-        raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
-    keys = [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]
-    refused = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
-    if refused is not None:
-        key, memory_id = refused
-        raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
+    if indexes:
+        claims = [(name, ids[index]) for name, index in indexes.items()]
+        taken_id = await names.claim_external_ids(tx, tenant_id, claims, at=at, expired_ids=expired_ids)
+        if taken_id is not None:
+            raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
+    if keys := [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]:
+        taken_key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
+        if taken_key is not None:
+            key, memory_id = taken_key
+            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
 
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:

@@ -11,30 +11,29 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.source_trust import convert
-from skein_memory.source_trust.model import SourceTrust, TrustDraft, key_of
+from skein_memory.source_trust.model import TrustDraft, key_of
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.source_trust.store import SourceTrustStore
 
 
 class SourceTrustHandlers:
     """Trust in sources: set, read and deleted."""
 
-    def __init__(self, store: SourceTrustStore) -> None:
-        """Use the store."""
+    def __init__(self, store: SourceTrustStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
         who, at = caller(context), now()
         draft = TrustDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
 
-        def respond(trust: SourceTrust) -> pb.SetSourceTrustResponse:
-            return pb.SetSourceTrustResponse(source_trust=convert.source_trust(trust))
-
-        stored = await self._store.set_source_trust(
-            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
-        )
-        return pb.SetSourceTrustResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.SetSourceTrustResponse.FromString(write.saved_response)
+            trust = await self._store.set_source_trust(write.tx, who.tenant(), draft, at=at, by=who.principal)
+            return await write.save(pb.SetSourceTrustResponse(source_trust=convert.source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
         found = await self._store.get_source_trust(caller(context).tenant(), key_of(request.source))
@@ -51,8 +50,11 @@ class SourceTrustHandlers:
     async def DeleteSourceTrust(
         self, request: pb.DeleteSourceTrustRequest, context: Context
     ) -> pb.DeleteSourceTrustResponse:
-        who, at, response = caller(context), now(), pb.DeleteSourceTrustResponse()
-        await self._store.delete_source_trust(
-            who.tenant(), IdempotencyKey.of(who, request), key_of(request.source), response, at=at, by=who.principal
-        )
-        return response
+        who = caller(context)
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_source_trust(
+                    write.tx, who.tenant(), key_of(request.source), at=now(), by=who.principal
+                )
+                await write.save(pb.DeleteSourceTrustResponse())
+        return pb.DeleteSourceTrustResponse()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
@@ -39,9 +40,12 @@ _MAX_ACTIONS = 100
 class TaskHandlers:
     """Tasks and objectives, and the levels of memories."""
 
-    def __init__(self, store: TaskStore, *, memories: MemoryStore, embeddings: EmbeddingClient) -> None:
-        """Use the stores; documents of changed tasks get embeddings."""
+    def __init__(
+        self, store: TaskStore, idempotency: IdempotencyStore, *, memories: MemoryStore, embeddings: EmbeddingClient
+    ) -> None:
+        """Documents of changed tasks get embeddings."""
         self._store = store
+        self._idempotency = idempotency
         self._memories = memories
         self._embeddings = embeddings
 
@@ -112,22 +116,15 @@ class TaskHandlers:
     async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
         who, at = caller(context), now()
 
-        def change(memory: Memory, objective_id: UUID | None) -> Memory:
-            memory.check_revision(request.revision)
-            return tasks.with_objective(memory, objective_id, at=at, by=who.principal)
-
-        def respond(memory: Memory) -> pb.SetObjectiveResponse:
-            return pb.SetObjectiveResponse(memory=memories_convert.memory(memory))
-
-        changed = await self._store.change_objective(
-            who.tenant(),
-            (request.memory_id, request.objective_id),
-            change,
-            respond,
-            at=at,
-            idempotency_key=IdempotencyKey.of(who, request),
-        )
-        return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.SetObjectiveResponse.FromString(write.saved_response)
+            objective_id = await self._store.find_objective(write.tx, who.tenant(), request.objective_id, at=at)
+            before = await self._memories.lock_memory(write.tx, who.tenant(), request.memory_id)
+            before.check_revision(request.revision)
+            after = tasks.with_objective(before, objective_id, at=at, by=who.principal)
+            memory, _ = await self._memories.update_memory(write.tx, who.tenant(), before, after, at=at)
+            return await write.save(pb.SetObjectiveResponse(memory=memories_convert.memory(memory)))
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         tenant_id = caller(context).tenant()
@@ -153,16 +150,16 @@ class TaskHandlers:
         who = caller(context)
         name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
 
-        def respond(memory: Memory) -> Response:
-            return response(memory=memories_convert.memory(memory))
-
-        changed = await self._memories.change_memory(
-            who.tenant(), name, change, respond, at=at, idempotency_key=IdempotencyKey.of(who, request), event=event
-        )
-        if isinstance(changed, bytes):
-            return response.FromString(changed)
-        await self._embeddings.make(changed.documents, remaining=context.time_remaining())
-        return changed.response
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return response.FromString(write.saved_response)
+            before = await self._memories.lock_memory(write.tx, who.tenant(), name)
+            memory, documents = await self._memories.update_memory(
+                write.tx, who.tenant(), before, change(before), at=at, event=event
+            )
+            changed = await write.save(response(memory=memories_convert.memory(memory)))
+        await self._embeddings.make(documents, remaining=context.time_remaining())
+        return changed
 
     async def _page(
         self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter

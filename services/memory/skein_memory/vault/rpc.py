@@ -10,21 +10,21 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.vault.store import TenantKeyStore
 
 
 class VaultHandlers:
     """Rotation of a tenant's key."""
 
-    def __init__(self, store: TenantKeyStore) -> None:
-        """Use the store."""
+    def __init__(self, store: TenantKeyStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
         who = caller(context)
-
-        def respond(key_id: str, resealed: int, more: bool) -> pb.RotateTenantKeyResponse:  # noqa: FBT001 - as told.
-            return pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=resealed, more=more)
-
-        rotated = await self._store.rotate(who.tenant(), IdempotencyKey.of(who, request), respond, at=now())
-        return pb.RotateTenantKeyResponse.FromString(rotated) if isinstance(rotated, bytes) else rotated
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.RotateTenantKeyResponse.FromString(write.saved_response)
+            key_id, count, more = await self._store.rotate(write.tx, who.tenant(), at=now(), by=who.principal)
+            return await write.save(pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=count, more=more))

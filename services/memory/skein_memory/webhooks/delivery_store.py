@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit import filters
 from skein_kit.ids import new_ids
@@ -32,18 +30,14 @@ from skein_memory.webhooks.model import (
 from skein_memory.webhooks.store import AFTER_ALL, WebhookStore, draft_of, read_watch, watch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policies
     from skein_memory.webhooks.model import WebhookDraft
-
-Response = TypeVar("Response", bound=Message)
 
 # Events that one scan the log takes for a webhook, and webhooks that one transaction scans. A tenant with many
 # webhooks gets fewer events at once, so that one look queues about as many deliveries as any other.
@@ -73,12 +67,8 @@ class QueueStatus:
 class DeliveryStore:
     """Reads and writes deliveries, and the health of their webhooks."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, policies: Policies, webhooks: WebhookStore
-    ) -> None:
-        """Use the database, stored responses and policies of the service, and the store of webhooks."""
+    def __init__(self, database: Database, *, policies: Policies, webhooks: WebhookStore) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._policies = policies
         self._watches = webhooks
 
@@ -98,26 +88,14 @@ class DeliveryStore:
             )
 
     async def retry_delivery(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        delivery_id: UUID,
-        respond: Callable[[asyncpg.Record], Response],
-        *,
-        at: datetime,
-    ) -> Response | bytes:
+        self, tx: Transaction, tenant_id: UUID, delivery_id: UUID, *, at: datetime
+    ) -> asyncpg.Record:
         """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
-            if row is None:
-                raise DeliveryNotFound
-            await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
-            response = respond(row)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
+        if row is None:
+            raise DeliveryNotFound
+        await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
+        return row
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
         """Queue deliveries of the events since the last call, and count what is due."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein_kit import filters
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import updated_fields
 from skein_memory.errors import EventTypeUnknown
@@ -133,6 +133,11 @@ class Webhook:
     def is_failing(self) -> bool:
         """Return whether the last attempt at the destination failed."""
         return self.destination_failures > 0
+
+    def check_revision(self, revision: int) -> None:
+        """Reject a revision that is not the current one; 0 matches any revision."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

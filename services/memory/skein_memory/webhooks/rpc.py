@@ -21,6 +21,7 @@ from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_upda
 if TYPE_CHECKING:
     import asyncpg
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
     from skein_memory.webhooks.sender import WebhookSender
     from skein_memory.webhooks.store import WebhookStore
@@ -32,9 +33,11 @@ _DEFAULT_DELIVERIES = 100
 class WebhookHandlers:
     """Webhooks and their deliveries."""
 
-    def __init__(self, store: WebhookStore, *, deliveries: DeliveryStore, sender: WebhookSender) -> None:
-        """Use the stores, and the sender of deliveries."""
+    def __init__(
+        self, store: WebhookStore, idempotency: IdempotencyStore, *, deliveries: DeliveryStore, sender: WebhookSender
+    ) -> None:
         self._store = store
+        self._idempotency = idempotency
         self._deliveries = deliveries
         self._sender = sender
 
@@ -44,19 +47,16 @@ class WebhookHandlers:
             draft = WebhookDraft.of(request.watch, active=True)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
-        stored = await self._store.create_watch(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            draft,
-            key,
-            lambda watch: pb.CreateWatchResponse(watch=_watch(watch)),
-            grant_ids=who.grant_ids,
-            at=at,
-        )
-        if isinstance(stored, bytes):
-            return pb.CreateWatchResponse.FromString(stored)
-        stored.secret = secret_text(key.secret)
-        return stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateWatchResponse.FromString(write.saved_response)
+            watch = await self._store.create_watch(
+                write.tx, who.tenant(), draft, key, grant_ids=who.grant_ids, at=at, by=who.principal
+            )
+            response = await write.save(pb.CreateWatchResponse(watch=_watch(watch)))
+        # The saved response has no secret: a repeat does not show it again.
+        response.secret = secret_text(key.secret)
+        return response
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
         watch = await self._store.get_watch(caller(context).tenant(), UUID(request.watch_id))
@@ -77,48 +77,40 @@ class WebhookHandlers:
             raise FieldInvalid(violations=[("watch.watch_id", "must name the watch")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-
-        def change(draft: WebhookDraft) -> WebhookDraft:
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateWatchResponse.FromString(write.saved_response)
+            before = await self._store.lock_watch(write.tx, who.tenant(), watch_id)
+            before.check_revision(request.watch.revision)
             with prefix_field_paths("watch"):
-                changed = draft.update(request)
-            self._sender.check_url(changed.webhook_url)
-            return changed
-
-        stored = await self._store.update_watch(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            watch_id,
-            change,
-            lambda watch: pb.UpdateWatchResponse(watch=_watch(watch)),
-            makers=lambda before: grants_after_update(before, request, who),
-            revision=request.watch.revision,
-            at=now(),
-        )
-        return pb.UpdateWatchResponse.FromString(stored) if isinstance(stored, bytes) else stored
+                draft = before.draft.update(request)
+            self._sender.check_url(draft.webhook_url)
+            grant_ids = grants_after_update(before.grant_ids, request, who)
+            watch = await self._store.update_watch(
+                write.tx, who.tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=who.principal
+            )
+            return await write.save(pb.UpdateWatchResponse(watch=_watch(watch)))
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
-        who, response = caller(context), pb.DeleteWatchResponse()
-        await self._store.delete_watch(
-            who.tenant(), IdempotencyKey.of(who, request), UUID(request.watch_id), response, at=now()
-        )
-        return response
+        who, watch_id = caller(context), UUID(request.watch_id)
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_watch(write.tx, who.tenant(), watch_id, at=now(), by=who.principal)
+                await write.save(pb.DeleteWatchResponse())
+        return pb.DeleteWatchResponse()
 
     async def RotateWatchSecret(
         self, request: pb.RotateWatchSecretRequest, context: Context
     ) -> pb.RotateWatchSecretResponse:
         who, at = caller(context), now()
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
-        stored = await self._store.rotate_secret(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            key,
-            lambda watch: pb.RotateWatchSecretResponse(watch=_watch(watch)),
-            at=at,
-        )
-        if isinstance(stored, bytes):
-            return pb.RotateWatchSecretResponse.FromString(stored)
-        stored.secret = secret_text(key.secret)
-        return stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.RotateWatchSecretResponse.FromString(write.saved_response)
+            watch = await self._store.rotate_secret(write.tx, who.tenant(), key, at=at, by=who.principal)
+            response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(watch)))
+        response.secret = secret_text(key.secret)
+        return response
 
     async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
         tenant_id = caller(context).tenant()
@@ -143,14 +135,11 @@ class WebhookHandlers:
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
         who = caller(context)
-        stored = await self._deliveries.retry_delivery(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            UUID(request.delivery_id),
-            lambda row: pb.RetryDeliveryResponse(delivery=_delivery(row)),
-            at=now(),
-        )
-        return pb.RetryDeliveryResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+            if write.saved_response is not None:
+                return pb.RetryDeliveryResponse.FromString(write.saved_response)
+            row = await self._deliveries.retry_delivery(write.tx, who.tenant(), UUID(request.delivery_id), at=now())
+            return await write.save(pb.RetryDeliveryResponse(delivery=_delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from google.protobuf.message import Message
-
-from skein_kit.errors import RevisionStale
 from skein_memory.errors import SecretUndecryptable, WatchNotFound
 from skein_memory.queries import QUERIES
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
@@ -16,18 +13,14 @@ from skein_memory.webhooks.events import record_watch_event
 from skein_memory.webhooks.model import Webhook, WebhookDraft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.vault.encryption import MasterKeys
-
-Response = TypeVar("Response", bound=Message)
 
 _REMOVED_BATCH_SIZE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -36,54 +29,40 @@ AFTER_ALL = UUID(int=(1 << 128) - 1)
 class WebhookStore:
     """Reads and writes webhooks."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, master_keys: MasterKeys
-    ) -> None:
-        """Use the database, stored responses and quotas of the service; encrypt signing keys with the master keys."""
+    def __init__(self, database: Database, *, quotas: QuotaCounter, master_keys: MasterKeys) -> None:
+        """Signing keys are encrypted with the master keys."""
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._master_keys = master_keys
 
     async def create_watch(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
         draft: WebhookDraft,
         key: TenantKey,
-        respond: Callable[[Webhook], Response],
         *,
         grant_ids: Sequence[UUID],
         at: datetime,
-    ) -> Response | bytes:
-        """Store a webhook whose id is its key's, or return the stored response.
-
-        Raises MasterKeyMissing and QuotaExceeded.
-        """
+        by: str,
+    ) -> Webhook:
+        """Store a webhook whose id is its key's. Raises MasterKeyMissing and QuotaExceeded."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            await tx.execute(
-                QUERIES["insert_watch"],
-                tenant_id=tenant_id,
-                watch_id=key.key_id,
-                create_time=at,
-                created_by=idempotency_key.principal,
-                grant_ids=list(grant_ids),
-                **_said(draft),
-                **_columns(wrapped),
-            )
-            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
-            watch = await read_watch(tx, tenant_id, key.key_id)
-            await record_watch_event(
-                tx, tenant_id, "watch_created", watch.watch_id, at=at, by=idempotency_key.principal
-            )
-            response = respond(watch)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"watches": 1})
-        return response
+        await tx.execute(
+            QUERIES["insert_watch"],
+            tenant_id=tenant_id,
+            watch_id=key.key_id,
+            create_time=at,
+            created_by=by,
+            grant_ids=list(grant_ids),
+            **_draft_columns(draft),
+            **_columns(wrapped),
+        )
+        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+        watch = await read_watch(tx, tenant_id, key.key_id)
+        await record_watch_event(tx, tenant_id, "watch_created", watch.watch_id, at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"watches": 1})
+        return watch
 
     async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
         """Read a webhook. Raises WatchNotFound."""
@@ -98,78 +77,53 @@ class WebhookStore:
             )
         return [watch_of(row) for row in rows]
 
+    async def lock_watch(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> Webhook:
+        """Read a webhook and lock it. Raises WatchNotFound."""
+        return await read_watch(tx, tenant_id, watch_id, query="lock_watch")
+
     async def update_watch(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
         watch_id: UUID,
-        change: Callable[[WebhookDraft], WebhookDraft],
-        respond: Callable[[Webhook], Response],
+        draft: WebhookDraft,
         *,
-        makers: Callable[[Sequence[UUID]], list[UUID]],
-        revision: int,
+        grant_ids: Sequence[UUID],
         at: datetime,
-    ) -> Response | bytes:
-        """Replace what a webhook says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await read_watch(tx, tenant_id, watch_id, query="lock_watch")
-            if revision and revision != before.revision:
-                raise RevisionStale(given=revision, current=before.revision)
-            after = change(before.draft)
-            await tx.execute(
-                QUERIES["update_watch"],
-                tenant_id=tenant_id,
-                watch_id=watch_id,
-                is_active=after.is_active,
-                at=at,
-                updated_by=idempotency_key.principal,
-                grant_ids=makers(before.grant_ids),
-                **_said(after),
-            )
-            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=idempotency_key.principal)
-            response = respond(await read_watch(tx, tenant_id, watch_id))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        by: str,
+    ) -> Webhook:
+        """Replace the content of a locked webhook, and the grants that it ends with."""
+        await tx.execute(
+            QUERIES["update_watch"],
+            tenant_id=tenant_id,
+            watch_id=watch_id,
+            is_active=draft.is_active,
+            at=at,
+            updated_by=by,
+            grant_ids=list(grant_ids),
+            **_draft_columns(draft),
+        )
+        await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=by)
+        return await read_watch(tx, tenant_id, watch_id)
 
     async def rotate_secret(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        key: TenantKey,
-        respond: Callable[[Webhook], Response],
-        *,
-        at: datetime,
-    ) -> Response | bytes:
-        """Replace a webhook's signing key. Raises WatchNotFound and MasterKeyMissing."""
+        self, tx: Transaction, tenant_id: UUID, key: TenantKey, *, at: datetime, by: str
+    ) -> Webhook:
+        """Replace a webhook's signing key; return the webhook. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await read_watch(tx, tenant_id, key.key_id, query="lock_watch")
-            await self._rekey(tx, tenant_id, before, wrapped)
-            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=idempotency_key.principal)
-            response = respond(before)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        before = await self.lock_watch(tx, tenant_id, key.key_id)
+        await self._rekey(tx, tenant_id, before, wrapped)
+        await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=by)
+        return before
 
-    async def delete_watch(
-        self, tenant_id: UUID, idempotency_key: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
-    ) -> None:
-        """Remove a webhook with its deliveries, once for each request. Raises WatchNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
-            if master_key is None:
-                raise WatchNotFound
-            await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=idempotency_key.principal)
-            await self._quotas.charge(tx, tenant_id, {"watches": -1})
+    async def delete_watch(self, tx: Transaction, tenant_id: UUID, watch_id: UUID, *, at: datetime, by: str) -> None:
+        """Remove a webhook with its deliveries. Raises WatchNotFound."""
+        master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
+        if master_key is None:
+            raise WatchNotFound
+        await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
+        await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
     def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
         """Return a webhook's signing key. Raises SecretUndecryptable."""
@@ -214,7 +168,7 @@ async def read_watch(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query:
     return watch_of(row)
 
 
-def _said(draft: WebhookDraft) -> dict[str, object]:
+def _draft_columns(draft: WebhookDraft) -> dict[str, object]:
     return {
         "display_name": draft.display_name,
         "event_types": list(draft.event_types),
