@@ -123,11 +123,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         links = LinkStore(database, quotas)
         blocks = BlockStore(database, quotas)
         curation = CurationStore(database, quotas=quotas, policies=policies)
-        purges = PurgeStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
+        purges = PurgeStore(database, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
         archives = ArchiveStore(
             database,
-            idempotency=idempotency,
             quotas=quotas,
             policies=policies,
             months=months,
@@ -140,7 +139,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         erasure_completer = ErasureCompleter(access_log_erasure)
         snapshots = SnapshotStore(
             database,
-            idempotency=idempotency,
             quotas=quotas,
             policies=policies,
             months=months,
@@ -148,7 +146,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         transfers = TransferStore(
             database,
-            idempotency=idempotency,
             quotas=quotas,
             policies=policies,
             months=months,
@@ -170,6 +167,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         graph_handlers = GraphHandlers(GraphStore(database, policies=policies), memories=memories)
         purge_handlers = PurgeHandlers(
             purges,
+            idempotency,
             archives=ArchivePurgeStore(database, reader=archive_reader, cold=cold),
             lists=lists,
             access_log=access_log_erasure,
@@ -212,7 +210,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     events=EventHandlers(events, stream=stream),
                     webhooks=webhook_handlers,
                     access_log=AccessLogHandlers(accesses),
-                    cold_storage=ArchiveHandlers(archives, embeddings=embeddings),
+                    cold_storage=ArchiveHandlers(archives, idempotency, embeddings=embeddings),
                 )
             ),
         )
@@ -231,8 +229,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
             access_log.watching(
                 SnapshotService(
-                    snapshots=SnapshotHandlers(snapshots, embeddings=embeddings),
-                    transfer=TransferHandlers(transfers, embeddings=embeddings),
+                    snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
+                    transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
                 )
             ),
         )
