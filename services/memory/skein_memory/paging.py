@@ -21,7 +21,6 @@ class PageBuilder(Generic[Item]):
     """The first items that fit one response; the very first always fits."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.items: list[Item] = []
         self.is_full = False
         self._bytes = 0

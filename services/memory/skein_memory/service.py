@@ -26,9 +26,8 @@ from skein_memory.aliases.rpc import AliasHandlers
 from skein_memory.aliases.store import AliasStore
 from skein_memory.blocks.rpc import BlockHandlers
 from skein_memory.blocks.store import BlockStore
-from skein_memory.cold_storage.files import ArchiveReader
 from skein_memory.cold_storage.rpc import ArchiveHandlers
-from skein_memory.cold_storage.store import ArchiveStore
+from skein_memory.cold_storage.store import ArchiveReader, ArchiveStore
 from skein_memory.conflicts.rpc import ConflictHandlers
 from skein_memory.conflicts.store import ConflictStore
 from skein_memory.curation.rpc import CurationHandlers
@@ -48,9 +47,8 @@ from skein_memory.links.store import LinkStore
 from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.expiry import Expiry
-from skein_memory.maintenance.partitions import Partitions
 from skein_memory.maintenance.rpc import MaintenanceHandlers
-from skein_memory.maintenance.store import TenantPurgeStore
+from skein_memory.maintenance.store import Partitions, TenantPurgeStore
 from skein_memory.memories.level_store import LevelStore
 from skein_memory.memories.reindex import ReindexStore
 from skein_memory.memories.rpc import MemoryHandlers
@@ -77,9 +75,8 @@ from skein_memory.tasks.store import TaskStore
 from skein_memory.transfer.rpc import TransferHandlers
 from skein_memory.transfer.store import TransferStore
 from skein_memory.vault.encryption import MasterKeys
-from skein_memory.vault.key_check import MasterKeyCheck
 from skein_memory.vault.rpc import VaultHandlers
-from skein_memory.vault.store import TenantKeyStore, Vault
+from skein_memory.vault.store import MasterKeyCheck, TenantKeyStore, Vault
 from skein_memory.webhooks.delivery_store import DeliveryStore
 from skein_memory.webhooks.rpc import WebhookHandlers
 from skein_memory.webhooks.sender import WebhookSender

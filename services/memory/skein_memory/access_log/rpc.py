@@ -29,7 +29,6 @@ class AccessLogHandlers:
     """Reading who read, wrote and searched."""
 
     def __init__(self, store: AccessLogStore) -> None:
-        """Use the store."""
         self._store = store
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:

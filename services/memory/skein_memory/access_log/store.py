@@ -35,7 +35,6 @@ class AccessLogStore:
     """Reads the access log."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def list_accesses(

@@ -10,12 +10,13 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
-from skein_memory.aliases import convert
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.aliases.model import AliasDraft
 from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_memory.aliases.model import Alias
     from skein_memory.aliases.store import AliasStore
 
 
@@ -34,12 +35,12 @@ class AliasHandlers:
             if write.saved_response is not None:
                 return pb.ResolveEntityResponse.FromString(write.saved_response)
             alias, moved = await self._store.resolve_entity(write.tx, who.tenant(), draft, at=at, by=who.principal)
-            return await write.save(pb.ResolveEntityResponse(alias=convert.alias(alias), moved_count=moved))
+            return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved))
 
     async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
         canonical_id, alias = await self._store.get_canonical(caller(context).tenant(), request.memory_id, at=now())
         return pb.GetCanonicalResponse(
-            canonical_memory_id=str(canonical_id), alias=None if alias is None else convert.alias(alias)
+            canonical_memory_id=str(canonical_id), alias=None if alias is None else _alias(alias)
         )
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
@@ -47,7 +48,7 @@ class AliasHandlers:
         found = await self._store.list_aliases(
             tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )
-        page = fit_items(convert.alias(alias) for alias in found[:size])
+        page = fit_items(_alias(alias) for alias in found[:size])
         token = write_token([page[-1].alias_memory_id], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
@@ -60,3 +61,18 @@ class AliasHandlers:
                 )
                 await write.save(pb.RemoveAliasResponse())
         return pb.RemoveAliasResponse()
+
+
+def _alias(value: Alias) -> pb.Alias:
+    """Convert an alias."""
+    return pb.Alias(
+        alias_memory_id=str(value.alias_memory_id),
+        canonical_memory_id=str(value.canonical_memory_id),
+        confidence=value.confidence,
+        note=value.note or "",
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein_kit.errors import TransactionConflict
+from skein_kit.cold_storage.files import FileInfo
+from skein_kit.errors import ArchiveDamaged, TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
 from skein_memory.cold_storage import rows as archive_rows
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import Policies, Policy
     from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.cold_storage.files import ArchiveReader
     from skein_memory.memories.model import Memory
 
 # Memories of one file, about how much they say before it is packed, and how many are scanned to find them.
@@ -88,6 +89,32 @@ class StoredArchive:
     def memory_ids(self) -> list[UUID]:
         """Return the ids of its memories."""
         return [UUID(row["memory_id"]) for row in self.rows["entries"]]
+
+
+class ArchiveReader:
+    """Reads archives."""
+
+    def __init__(self, database: Database, *, cold: ColdFiles) -> None:
+        self._database = database
+        self._cold = cold
+
+    async def read(self, tenant_id: UUID, archive_id: UUID) -> tuple[asyncpg.Record, dict[str, list[dict[str, Any]]]]:
+        """Read an archive and its file. Raises ArchiveNotFound and ArchiveDamaged."""
+        checksum = None
+        while True:
+            async with self._database.transaction(tenant_id) as tx:
+                archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if archive is None:
+                raise ArchiveNotFound
+            try:
+                written = FileInfo(checksum=archive["checksum"], byte_count=archive["byte_count"])
+                lines = await self._cold.read(tenant_id, archive_id, written)
+                return archive, await asyncio.to_thread(archive_rows.parse_lines, lines)
+            except ArchiveDamaged:
+                # Another process may just have unarchived the archive, or changed its file.
+                if checksum == archive["checksum"]:
+                    raise
+            checksum = archive["checksum"]
 
 
 class ArchiveStore:

@@ -11,7 +11,6 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-from skein_memory.curation import convert
 from skein_memory.curation import model as curation
 from skein_memory.curation.store import FIRST, Reinforcement
 from skein_memory.memories import convert as memories_convert
@@ -19,7 +18,8 @@ from skein_memory.memories import convert as memories_convert
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.curation.store import CurationStore
+    from skein_memory.curation.store import CurationStore, DuplicateGroup
+    from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
 
 _DEFAULT_DECAYED = 100
@@ -75,7 +75,7 @@ class CurationHandlers:
             )
             return await write.save(
                 scores_pb2.ReinforceResponse(
-                    memories=[convert.reinforced(memory) for memory in done.memories], truncated=done.truncated
+                    memories=[_reinforced(memory) for memory in done.memories], truncated=done.truncated
                 )
             )
 
@@ -139,7 +139,24 @@ class CurationHandlers:
             )
             return await write.save(
                 scores_pb2.ConsolidateResponse(
-                    groups=[convert.group(one) for one in groups],
+                    groups=[_group(one) for one in groups],
                     next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
                 )
             )
+
+
+def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
+    """Convert a reinforced memory."""
+    return scores_pb2.ReinforcedMemory(
+        memory_id=str(value.memory_id),
+        confidence=value.draft.confidence,
+        importance=value.draft.importance,
+        revision=value.revision,
+    )
+
+
+def _group(value: DuplicateGroup) -> scores_pb2.DuplicateGroup:
+    """Convert a group of duplicates."""
+    return scores_pb2.DuplicateGroup(
+        kept_memory_id=str(value.kept_id), archived_memory_ids=[str(id_) for id_ in value.archived_ids]
+    )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
-    from skein_memory.cold_storage.files import ArchiveReader
+    from skein_memory.cold_storage.store import ArchiveReader
     from skein_memory.listing.filter import Filter
 
     Rows = Mapping[str, Sequence[dict[str, Any]]]
@@ -70,7 +70,6 @@ class ArchivePurgeStore:
     """Purges archived memories; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
 
     def __init__(self, database: Database, *, reader: ArchiveReader, cold: ColdFiles) -> None:
-        """Use the database of the service, and the files of archives."""
         self._database = database
         self._reader = reader
         self._cold = cold

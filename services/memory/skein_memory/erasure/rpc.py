@@ -13,9 +13,9 @@ from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.dry_run import begin_write, read_response
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
-from skein_memory.erasure.convert import receipt_of
 from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.links import convert as links_convert
 from skein_memory.listing.filter import Filter
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.access_log_erasure import AccessLogErasure
     from skein_memory.erasure.archive_purge import ArchivePurgeStore
     from skein_memory.erasure.completion import ErasureCompleter
+    from skein_memory.erasure.model import PurgeReceipt
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.listing.store import MemoryListStore
     from skein_memory.memories.model import Memory
@@ -96,7 +97,7 @@ class PurgeHandlers:
         def to_response(result: PurgeResult) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
-                receipt=receipt_of(result.receipt),
+                receipt=_receipt(result.receipt),
                 not_found=[name for name in result.not_found if name not in archived.names],
                 next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
@@ -148,7 +149,7 @@ class PurgeHandlers:
             response = pb.ForgetMemoriesResponse(
                 memory_ids=[str(id_) for id_ in result.memory_ids],
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
-                receipt=receipt_of(result.receipt),
+                receipt=_receipt(result.receipt),
                 not_found=[name for name in result.not_found if name not in archived.names],
                 next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
@@ -166,7 +167,7 @@ class PurgeHandlers:
             receipt = await self._store.purge_block(
                 write.tx, tenant_id, request.block_id, at=at, by=who.principal, dry_run=request.dry_run
             )
-            return await write.save(blocks_pb2.PurgeBlockResponse(receipt=receipt_of(receipt)))
+            return await write.save(blocks_pb2.PurgeBlockResponse(receipt=_receipt(receipt)))
 
     async def _purge_archives(
         self, tenant_id: UUID, message: pb.MemorySelection, page_token: str, filter_: Filter, options: PurgeOptions
@@ -267,3 +268,18 @@ def _subject(selection: pb.MemorySelection) -> str:
     """Return the subject of a selection of all memories about one person; empty for any other selection."""
     alone = pb.MemorySelection(filter=pb.MemoryFilter(subject_id=selection.filter.subject_id))
     return selection.filter.subject_id if selection == alone else ""
+
+
+def _receipt(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
+    if receipt is None:
+        return None
+    return pb.PurgeReceipt(
+        receipt_id=str(receipt.receipt_id),
+        purge_time=to_timestamp(receipt.purge_time),
+        memory_ids=[str(id_) for id_ in receipt.memory_ids],
+        deleted_counts=receipt.deleted_counts,
+        digest=receipt.digest,
+        dry_run=receipt.dry_run,
+        block_ids=receipt.block_ids,
+        log_position=receipt.log_position,
+    )

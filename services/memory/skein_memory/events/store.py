@@ -37,7 +37,6 @@ class EventStore:
     """Reads what happened."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def horizon(self, tenant_id: UUID) -> Position:

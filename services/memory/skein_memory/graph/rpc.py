@@ -10,17 +10,17 @@ from google.protobuf.message import Message
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
-from skein_memory.graph import convert
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
     DEFAULT_NODES,
     MAX_TAGS,
+    MAX_TITLE,
     SUBGRAPH_NODES,
     InferredLink,
 )
 from skein_memory.links import convert as links_convert
-from skein_memory.links.model import LinkFilter
+from skein_memory.links.model import DEFAULT_RELATION, LinkFilter
 from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from skein_memory.graph.model import Node
     from skein_memory.graph.store import Graph, GraphStore
+    from skein_memory.graph.suggestions import Suggestion
     from skein_memory.memories.store import MemoryStore
 
 Item = TypeVar("Item", bound=Message)
@@ -49,7 +50,6 @@ class GraphHandlers:
     """Traversals of links."""
 
     def __init__(self, store: GraphStore, *, memories: MemoryStore) -> None:
-        """Use the stores."""
         self._store = store
         self._memories = memories
 
@@ -127,12 +127,12 @@ class GraphHandlers:
             count=request.max_suggestions or None,
             at=now(),
         )
-        return pb.SuggestLinksResponse(suggestions=[convert.suggestion(one) for one in found])
+        return pb.SuggestLinksResponse(suggestions=[_suggestion(one) for one in found])
 
     async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
         """Return suggested links for a new memory."""
         found = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
-        return [convert.suggestion(one) for one in found]
+        return [_suggestion(one) for one in found]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
         """Put complete memories into the nearest nodes, within the limit of bytes."""
@@ -205,3 +205,21 @@ def _timer(context: Context) -> Callable[[], bool]:
         return time.monotonic() < until and context.time_remaining() > _SPARE_SECONDS
 
     return has_time
+
+
+def _suggestion(value: Suggestion) -> pb.LinkSuggestion:
+    """Convert a suggestion of a link."""
+    other = value.memory
+    return pb.LinkSuggestion(
+        memory_id=str(other.memory_id),
+        type=other.type,
+        title=(other.title or "")[:MAX_TITLE],
+        relation=DEFAULT_RELATION,
+        score=value.score,
+        tag_score=value.tag_score,
+        word_score=value.word_score,
+        source_score=value.source_score,
+        time_score=value.time_score,
+        type_score=value.type_score,
+        shared_tags=value.shared_tags[:MAX_TAGS],
+    )

@@ -67,7 +67,6 @@ class GraphStore:
     """Walks along links."""
 
     def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
         self._database = database
         self._policies = policies
 

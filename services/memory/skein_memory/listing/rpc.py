@@ -14,8 +14,8 @@ from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.errors import MemoryNotFound
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.order import Order, PageCursor
-from skein_memory.listing.versions import changed_fields
 from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.model import changed_fields
 from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class ListingHandlers:
     """Reads of memories and of their earlier versions."""
 
     def __init__(self, store: MemoryListStore, *, memories: MemoryStore) -> None:
-        """Use the stores."""
         self._store = store
         self._memories = memories
 

@@ -74,7 +74,6 @@ class MemoryListStore:
     """Finds memories, and reads what they said before."""
 
     def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
         self._database = database
         self._policies = policies
 

@@ -33,7 +33,6 @@ class Expiry:
         blocks: BlockStore,
         erasure_completer: ErasureCompleter,
     ) -> None:
-        """Use the stores."""
         self._memories = memories
         self._purges = purges
         self._levels = levels

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from skein_memory.curation.store import CurationStore
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.maintenance.expiry import Expiry
-    from skein_memory.maintenance.partitions import Partitions
-    from skein_memory.maintenance.store import TenantPurgeStore
+    from skein_memory.maintenance.store import Partitions, TenantPurgeStore
     from skein_memory.memories.reindex import ReindexStore
     from skein_memory.snapshots.store import SnapshotStore
 
@@ -43,7 +42,6 @@ class MaintenanceHandlers:
         purges: PurgeStore,
         tenants: TenantPurgeStore,
     ) -> None:
-        """Use the stores."""
         self._expiry = expiry
         self._partitions = partitions
         self._reindex = reindex

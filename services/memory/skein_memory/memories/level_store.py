@@ -27,7 +27,6 @@ class LevelStore:
     """Brings levels back to their capacities."""
 
     def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
         self._database = database
         self._policies = policies
 

@@ -21,7 +21,6 @@ class ReindexStore:
     """Brings memories up to date, a bounded number at a time."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:

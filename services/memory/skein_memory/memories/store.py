@@ -48,7 +48,6 @@ class MemoryStore:
         vault: Vault,
         months: MonthlyPartitions,
     ) -> None:
-        """Use the database, stored responses, quotas, policies, vault and monthly partitions of the service."""
         self._database = database
         self._idempotency = idempotency
         self._quotas = quotas

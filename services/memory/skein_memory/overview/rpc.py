@@ -26,7 +26,6 @@ class OverviewHandlers:
     """Review queue, clusters of time, and statistics."""
 
     def __init__(self, store: OverviewStore) -> None:
-        """Use the store."""
         self._store = store
 
     async def GetReviewQueue(self, request: pb.GetReviewQueueRequest, context: Context) -> pb.GetReviewQueueResponse:

@@ -82,7 +82,6 @@ class OverviewStore:
     """Reads overviews of a tenant's memory."""
 
     def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
         self._database = database
         self._policies = policies
 

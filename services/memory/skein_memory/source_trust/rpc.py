@@ -10,11 +10,12 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
-from skein_memory.source_trust import convert
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.source_trust.model import TrustDraft, key_of
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_memory.source_trust.model import SourceTrust
     from skein_memory.source_trust.store import SourceTrustStore
 
 
@@ -33,17 +34,17 @@ class SourceTrustHandlers:
             if write.saved_response is not None:
                 return pb.SetSourceTrustResponse.FromString(write.saved_response)
             trust = await self._store.set_source_trust(write.tx, who.tenant(), draft, at=at, by=who.principal)
-            return await write.save(pb.SetSourceTrustResponse(source_trust=convert.source_trust(trust)))
+            return await write.save(pb.SetSourceTrustResponse(source_trust=_source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
         found = await self._store.get_source_trust(caller(context).tenant(), key_of(request.source))
-        return pb.GetSourceTrustResponse(source_trust=convert.source_trust(found))
+        return pb.GetSourceTrustResponse(source_trust=_source_trust(found))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
         tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
         place = read_token(request.page_token, tenant_id, request) or [""]
         found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
-        page = fit_items(convert.source_trust(trust) for trust in found[:size])
+        page = fit_items(_source_trust(trust) for trust in found[:size])
         token = write_token([page[-1].source_key], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListSourceTrustResponse(source_trust=page, next_page_token=token)
 
@@ -58,3 +59,19 @@ class SourceTrustHandlers:
                 )
                 await write.save(pb.DeleteSourceTrustResponse())
         return pb.DeleteSourceTrustResponse()
+
+
+def _source_trust(value: SourceTrust) -> pb.SourceTrust:
+    """Convert the trust in a source."""
+    return pb.SourceTrust(
+        source_trust_id=value.source_trust_id,
+        source_key=value.source_key,
+        source=value.source_key,
+        trust=value.trust,
+        notes=value.notes or "",
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+    )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
 
-from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, RpcError, TransactionConflict
+from skein_kit.errors import (
+    DimensionsMismatch,
+    DuplicateInBatch,
+    ExternalIdTaken,
+    FieldInvalid,
+    RpcError,
+    TransactionConflict,
+)
 from skein_kit.ids import new_id
+from skein_kit.search_text import vector_columns
 from skein_memory.aliases import store as alias_store
 from skein_memory.aliases.model import Alias
 from skein_memory.blocks import store as block_store
@@ -30,7 +39,6 @@ from skein_memory.scoring.model import source_key
 from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
-from skein_memory.transfer import embeddings as embedding_import
 from skein_memory.transfer.import_items import (
     ImportBatch,
     ImportItem,
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import FactKey
 
 _FIRST = UUID(int=0)
+_EXISTS = "MEMORY_EXISTS"
 
 
 @contextmanager
@@ -67,6 +76,30 @@ def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         raise TransactionConflict from error
+
+
+@dataclass(kw_only=True, slots=True)
+class EmbeddingImport:
+    """How many embeddings were kept, and how many were not, by reason."""
+
+    kept: int = 0
+    recomputed: Counter[str] = field(default_factory=Counter)
+
+    def accept(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
+        """Count a memory's vector and return it as it is stored; None where it is computed again."""
+        try:
+            vector_columns.require_dimensions(dimensions, values)
+            vector = vector_columns.normalize(values)
+        except (DimensionsMismatch, FieldInvalid) as refusal:
+            self.recomputed[refusal.reason] += 1
+            return None
+        self.kept += 1
+        return vector
+
+    def skip(self, values: Sequence[float]) -> None:
+        """Count the embedding, if there is one, of a memory that already exists."""
+        if values:
+            self.recomputed[_EXISTS] += 1
 
 
 class Importer:
@@ -89,7 +122,7 @@ class Importer:
         self.errors: list[ImportProblem] = []
         # Kinds of those created or updated whose time is over already.
         self.expired: list[str] = []
-        self.vectors = embedding_import.EmbeddingImport()
+        self.vectors = EmbeddingImport()
         # Whose vectors are still to be made.
         self.documents: list[Document] = []
         # What comes and goes, for the quotas.
@@ -135,7 +168,7 @@ class Importer:
         # What has expired gives its key to the next fact that wants it.
         keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
         buried = await tombstones.find_purged(tx, tenant_id, given)
-        dimensions = await embedding_import.dimensions(tx) if any(item.embedding for item in items) else 0
+        dimensions = await _dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
         taken: set[object] = set()
@@ -450,3 +483,9 @@ class Importer:
             type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
         )
         await writer.insert_events(self._tx, self._tenant_id, [event], at=self._at, by=self._by)
+
+
+async def _dimensions(tx: Transaction) -> int:
+    """Return the dimensions of the current model, 0 when there is none."""
+    space = await vector_columns.active_model(tx)
+    return 0 if space is None else space.dimensions

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import asyncpg
+
+from skein_kit.errors import RpcError
+from skein_kit.settings import SettingInvalid
+from skein_kit.telemetry import logs
 from skein_memory.errors import SecretNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -15,10 +20,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    import asyncpg
-
     from skein_kit.database.transactions import Database, Transaction
     from skein_memory.vault.encryption import MasterKeys
+
+log = logs.get("memory")
 
 # Secrets that one transaction encrypts anew.
 BATCH_SIZE = 500
@@ -178,10 +183,39 @@ class TenantKeyStore:
         return rewrapped + count
 
 
-async def master_keys_in_use(database: Database) -> set[str]:
-    """Return the fingerprints of the master keys that wrap any tenant's key."""
-    async with database.shared() as tx:
-        return {row["fingerprint"] for row in await tx.rows(QUERIES["list_master_keys"])}
+class MasterKeyCheck:
+    """Asks the database once which master keys are in use."""
+
+    def __init__(self, database: Database, master_keys: MasterKeys) -> None:
+        self._database = database
+        self._master_keys = master_keys
+        self._is_settled = False
+        self._logged = ""
+
+    async def at_start(self) -> None:
+        """Raise SettingInvalid when a key is missing. A database that is away or empty is asked later, by `ready`."""
+        try:
+            await self._settle()
+        except (RpcError, asyncpg.PostgresError):
+            return
+
+    async def ready(self) -> bool:
+        """Return whether no key is missing, and log what is."""
+        try:
+            await self._settle()
+        except SettingInvalid as invalid:
+            if str(invalid) != self._logged:
+                log.error("master_key_missing", problem=str(invalid))  # noqa: TRY400 - the trace says nothing more.
+            self._logged = str(invalid)
+            return False
+        return True
+
+    async def _settle(self) -> None:
+        if not self._is_settled:
+            async with self._database.shared() as tx:
+                rows = await tx.rows(QUERIES["list_master_keys"])
+            self._master_keys.check_has({row["fingerprint"] for row in rows})
+            self._is_settled = True
 
 
 def _wrapped(row: asyncpg.Record) -> WrappedKey:

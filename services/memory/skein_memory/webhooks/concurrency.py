@@ -26,7 +26,6 @@ class WebhookConcurrency:
     """The attempts of one process."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._tenants = FairSlots(TOTAL, per_owner=PER_TENANT)
         self._at_destination = Counter[str]()
         self._own = Counter[tuple[UUID, str]]()

@@ -16,7 +16,6 @@ from skein_memory.memories import rows
 from skein_memory.memories.filter_fields import fields_of
 from skein_memory.queries import QUERIES
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
-from skein_memory.webhooks.events import end_watches_with_grants, record_watch_event
 from skein_memory.webhooks.model import (
     DESTINATION_FAILURES,
     INITIAL_BACKOFF,
@@ -27,7 +26,15 @@ from skein_memory.webhooks.model import (
     jitter,
     retry_delay,
 )
-from skein_memory.webhooks.store import AFTER_ALL, WebhookStore, draft_of, read_watch, watch_of
+from skein_memory.webhooks.store import (
+    AFTER_ALL,
+    WebhookStore,
+    draft_of,
+    end_watches_with_grants,
+    read_watch,
+    record_watch_event,
+    watch_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
