@@ -41,7 +41,7 @@ _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 # How the columns that lead are compared: the hash is no text.
-_VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
+_VALUES = {"content_hash": "decode(requested.value, 'hex')"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -382,5 +382,5 @@ def _upwards(query: Query) -> Query:
 @lru_cache(maxsize=32)
 def _by_column(column: str) -> Query:
     query = QUERIES["scan_by_column"]
-    value = _VALUES.get(column, "wanted.value")
+    value = _VALUES.get(column, "requested.value")
     return replace(query, text=query.text.replace("{column}", column).replace("{value}", value))

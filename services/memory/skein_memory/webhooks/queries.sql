@@ -9,7 +9,7 @@ VALUES
      :create_time, :created_by, :created_by, :grant_ids);
 
 -- get_watch --
--- Read a watch.
+-- Read a webhook.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
@@ -25,7 +25,7 @@ FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
 
 -- lock_watch --
--- Read a watch and keep others from changing it until the transaction ends.
+-- Read and lock a webhook.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
@@ -92,11 +92,11 @@ WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 RETURNING master_key;
 
 -- has_active_watch --
--- Say whether anything waits to be told: without, nothing is queued and nothing is due.
+-- Return whether a tenant has an active webhook: without one, nothing is queued and nothing is due.
 SELECT EXISTS (SELECT FROM memory.watches WHERE tenant_id = :tenant_id AND is_active);
 
 -- lock_active_watches --
--- Read the watches that wait for something, those apart that another worker looks at, and keep others from them.
+-- Read and lock the active webhooks; skip those that another worker has locked.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, transaction, change_id
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND is_active
