@@ -27,7 +27,7 @@ def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple
 
 @contextmanager
 def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]:
-    """Say in refusals which part of the request they speak of."""
+    """Prefix the fields of errors with the path of their message in the request."""
     try:
         yield
     except RpcError as refusal:

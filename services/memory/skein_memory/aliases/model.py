@@ -49,7 +49,7 @@ class AliasDraft:
     confidence: float
     note: str | None
     archive: bool
-    # None: it is said now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod

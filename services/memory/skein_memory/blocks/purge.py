@@ -54,7 +54,7 @@ async def purge_blocks(
     at: datetime,
     by: str,
 ) -> BlockPurge:
-    """Remove those of some blocks that are about a person, and of the others what they said while they were.
+    """Remove blocks about a person, and of other blocks the revisions that were about that person.
 
     Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
     """

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.memories.model import Memory
 
-# Memories of one file, about how much they say before it is packed, and how many are scanned to find them.
+# Memories of one file, its bytes before compression, and memories of one scan.
 MEMORIES_PER_ARCHIVE = 500
 BYTES_PER_ARCHIVE = 16 * 1024 * 1024
 _SCAN = 2000
-# Looks of one call that may find nothing.
+# Scans of one call.
 _SCANS = 200
-# A file that is older and that nothing names was left by a process that ended.
+# An older file without an archive was left by a process that ended.
 _WRITING = timedelta(hours=1)
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _BEFORE_ALL = UUID(int=0)
@@ -49,7 +49,7 @@ _BEFORE_ALL = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveSelection:
-    """Which memories go: those that were not changed since a time, or those of a session."""
+    """Memories to archive: those unchanged since a time, or those of a session."""
 
     idle_since: datetime
     before_id: UUID
@@ -59,12 +59,12 @@ class ArchiveSelection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveBatch:
-    """Memories that go together, all that they have, and the next cursor; None when everything was scanned."""
+    """Memories of one archive with all their rows, and the next cursor; None at the end."""
 
     memory_ids: list[UUID]
     rows: dict[str, list[dict[str, Any]]]
     after_id: UUID | None
-    # The newest archive there was.
+    # The newest archive at that time.
     newest: UUID
 
 
@@ -118,7 +118,7 @@ class ArchiveReader:
 
 
 class ArchiveStore:
-    """Takes memories to cold storage and back."""
+    """Archives and unarchives memories."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class ArchiveStore:
         self._cold = cold
 
     async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the rules that a tenant remembers by."""
+        """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
@@ -305,7 +305,7 @@ class ArchiveStore:
         return await self._cold.sweep(tenant_id, referenced, older_than=at - _WRITING)
 
     async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
-        """Purge an archive whose memories were all created and archived before a time; return how many it held."""
+        """Purge an archive whose memories were all created and archived before a time; return their number."""
         async with self._database.transaction(tenant_id) as tx:
             archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
             if archive is None:

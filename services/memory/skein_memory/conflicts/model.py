@@ -88,9 +88,9 @@ class ResolutionDraft:
     # None: neither.
     canonical_name: str | None
     note: str | None
-    # Of what was said before; 0 for whatever it is.
+    # The revision of the resolution before; 0 matches any.
     revision: int
-    # None: it is said now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod

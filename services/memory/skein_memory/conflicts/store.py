@@ -40,7 +40,7 @@ _LAST = UUID(int=(1 << 128) - 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictCursor:
-    """Where a page begins: a batch of the walks, its end if known, and the last pair of it that was listed."""
+    """Where a page begins: the start of a batch of the scan, its end if known, and the last listed pair."""
 
     start: ScanPosition = BEGINNING
     end: ScanPosition | None = None
@@ -72,7 +72,7 @@ class ConflictBatch:
     """Some conflicts of a batch, each with its rank there."""
 
     conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
-    # Where to go on behind all of them; None when there is nothing more.
+    # The cursor after all of them; None at the end.
     after: ConflictCursor | None
     portion: ConflictCursor
 
@@ -92,12 +92,12 @@ class ConflictStore:
         self._policies = policies
 
     async def find_conflicts(
-        self, tenant_id: UUID, conflict_filter: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
+        self, tenant_id: UUID, conflict_filter: ConflictFilter, cursor: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
         """Return the first `count` conflicts of a batch that come behind those listed before, the surest first."""
         async with self._database.transaction(tenant_id) as tx:
             candidates, end = await pairs.scan_candidates(
-                tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
+                tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
             )
             columns = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
             behind = sorted(
@@ -105,7 +105,7 @@ class ConflictStore:
                     candidate
                     for candidate in candidates
                     if _status(columns.get(candidate.pair)) in conflict_filter.statuses
-                    and (wanted.after is None or candidate.rank > wanted.after)
+                    and (cursor.after is None or candidate.rank > cursor.after)
                 ),
                 key=lambda candidate: candidate.rank,
             )
@@ -113,7 +113,7 @@ class ConflictStore:
             found = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
             shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
         memories = {memory.memory_id: memory for memory in shown}
-        portion = replace(wanted, end=end)
+        portion = replace(cursor, end=end)
         after = None if end == END else ConflictCursor(start=end)
         return ConflictBatch(
             conflicts=[
@@ -201,8 +201,8 @@ async def _resolutions(
 async def _named(
     tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
 ) -> tuple[tuple[UUID, UUID], UUID | None]:
-    wanted = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    memory_names = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
     if not found.keys() >= {draft.a_name, draft.b_name}:
         raise MemoryNotFound
     one, other = found[draft.a_name]["memory_id"], found[draft.b_name]["memory_id"]
@@ -275,7 +275,7 @@ async def _end(
     by: str,
     keeps_time: bool = False,
 ) -> None:
-    """Give a memory's validity another end; an import that brings what was said elsewhere keeps its update_time."""
+    """Give a memory's validity another end; an imported resolution keeps its update_time."""
     after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)

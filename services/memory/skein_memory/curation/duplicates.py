@@ -87,7 +87,7 @@ def _alike(
 
     Deleted and expired memories are left out.
     """
-    # With a key, memories that say different things disagree. Data is never given up for other data, or for none.
+    # Memories with one key and different contents contradict each other. Data is never replaced by other data or none.
     alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
     for row in rows:
         if row["expire_time"] is not None and row["expire_time"] <= at:

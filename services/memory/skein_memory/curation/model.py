@@ -46,7 +46,7 @@ class Idleness:
     def due_periods(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, Idleness | None]:
         """Return the periods of decay due at the time `at`, and the state to store; None when decay is complete.
 
-        A memory that was used meanwhile begins anew. Asked again at once, there is nothing more to do.
+        A memory that was used meanwhile starts again. A second call right after changes nothing.
         """
         begins_anew = last_used > self.since
         since, done = (last_used, 0) if begins_anew else (self.since, self.periods)

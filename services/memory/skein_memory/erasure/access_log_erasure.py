@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
 
-# By then every process has recorded what ended, and dropped what it held in memory.
+# By then every process has written the accesses of ended calls, and dropped its cached values.
 SETTLE_TIME = timedelta(seconds=30)
 # Calls that began so long before an erasure may end after it.
 _LONGEST_CALL = timedelta(minutes=10)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
-# Memories whose time is over that one call purges, and how it looks for them.
+# Memories beyond the retention that one call purges; rows of one scan; scans of one call.
 _RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200
@@ -77,9 +77,9 @@ class Selection:
     count: int
     subject_id: str = ""
     blocks_after: str | None = None
-    # Whether no memories are left to look for: what lies in cold storage takes longer.
+    # Whether no memories are left in the tables: purges of cold storage take longer.
     is_table_done: bool = False
-    # The archive up to which cold storage was looked through; None when it was not.
+    # The archive up to which cold storage was scanned; None when it was not.
     newest_archive_id: UUID | None = None
 
 
@@ -183,7 +183,7 @@ class PurgeStore:
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )
                 locked = await memory_rows.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-                # An import may have given one more time while its lock was waited for.
+                # A concurrent import may have moved its expiry.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
                 await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
             erased, count = erased + len(over), len(rows)
@@ -267,7 +267,7 @@ class PurgeStore:
 async def _select(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[listing_store.MatchingIds, list[str]]:
-    """Find the memories that are meant and, for the first page, those of the names that mean none."""
+    """Find the selected memories and, for the first page, the names without a memory."""
     if selection.blocks_after is not None or selection.is_table_done:
         return _NOTHING, []
     if not selection.names:
@@ -293,7 +293,7 @@ async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Select
 
 
 async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[str]) -> list[str]:
-    """Return those of some names that mean nothing in cold storage either."""
+    """Return the names that no archived memory has either."""
     ids = [id_ for name in missing if (id_ := parse_id(name)) is not None]
     rows = await tx.rows(QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(missing))
     known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}

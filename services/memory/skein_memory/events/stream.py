@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 MIN_POLL_SECONDS = 0.05
 # Changes read at once.
 _BATCH_SIZE = 500
-# A look that takes longer is given up.
+# Seconds after which a poll is cancelled.
 _POLL_TIMEOUT_SECONDS = 10.0
 # The time for a full subscriber to read, granted once: a burst does not disconnect a subscriber that reads.
 _SLOW_SUBSCRIBER_SECONDS = 1.0
-# Looks that failed in a row after which subscribers are told so.
+# Failed polls in a row after which subscribers get the error.
 _FAILURES = 10
 
 NOTIFICATION_DELAY = Histogram(

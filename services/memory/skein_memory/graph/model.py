@@ -22,9 +22,9 @@ ACTIVATION_HOPS = 2
 MAX_RADIUS = 4
 MAX_PATH_HOPS = 8
 DEFAULT_PATHS = 5
-# Characters of a title that are told.
+# Characters of a title in a response.
 MAX_TITLE = 200
-# Tags that are told of an inferred link, and how many make it as strong as can be.
+# Shared tags in a response for an inferred link, and how many give it the full strength.
 MAX_TAGS = 10
 _ENOUGH_TAGS = 3
 

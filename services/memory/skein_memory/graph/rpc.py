@@ -149,12 +149,12 @@ class GraphHandlers:
                     node.memory.CopyFrom(memory)
 
 
-def _filter(asked: pb.LinkFilter) -> LinkFilter:
+def _filter(link_filter: pb.LinkFilter) -> LinkFilter:
     return LinkFilter(
-        outgoing=asked.direction != pb.LINK_DIRECTION_INCOMING,
-        incoming=asked.direction != pb.LINK_DIRECTION_OUTGOING,
-        relations=sorted(asked.relations) or None,
-        min_weight=asked.min_weight,
+        outgoing=link_filter.direction != pb.LINK_DIRECTION_INCOMING,
+        incoming=link_filter.direction != pb.LINK_DIRECTION_OUTGOING,
+        relations=sorted(link_filter.relations) or None,
+        min_weight=link_filter.min_weight,
     )
 
 

@@ -161,7 +161,7 @@ class GraphStore:
         most: int,
         at: datetime,
     ) -> Activation:
-        """Spread activation so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
+        """Spread activation so many hops from seeds: names and strengths. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())

@@ -172,24 +172,24 @@ class LinkStore:
 
 
 async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
-    wanted = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    memory_names = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
     return {name: row["memory_id"] for name, row in found.items()}
 
 
 async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_direction: bool) -> Link | None:
     """Return the locked link that the pair and relation of a new one have; None when there is none."""
-    wanted = [link.pair]
+    pairs = [link.pair]
     if either_direction:
-        wanted.append((link.to_memory_id, link.from_memory_id, link.relation))
-    existing = await link_rows.find_link_ids(tx, tenant_id, wanted)
-    for pair in wanted:
+        pairs.append((link.to_memory_id, link.from_memory_id, link.relation))
+    existing = await link_rows.find_link_ids(tx, tenant_id, pairs)
+    for pair in pairs:
         row = (
             await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=existing[pair])
             if pair in existing
             else None
         )
-        # It may have got another relation while its change was waited for.
+        # A concurrent change may have given it another relation.
         if row is not None and row["relation"] == link.relation:
             return Link(**dict(row))
     return None
@@ -205,7 +205,7 @@ async def _check_ends(tx: Transaction, tenant_id: UUID, link: Link, *, at: datet
 async def _alive(
     tx: Transaction, tenant_id: UUID, links: list[asyncpg.Record], *, at: datetime
 ) -> list[asyncpg.Record]:
-    """Leave out links to deleted and expired memories. Ids are given by value, as a join would plan every month."""
+    """Leave out links to deleted and expired memories. Ids are values: a join would plan every month."""
     if not links:
         return []
     ends = {row[end] for row in links for end in ("from_memory_id", "to_memory_id")}

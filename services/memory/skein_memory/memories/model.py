@@ -61,7 +61,7 @@ LEVELS: Mapping[int, str] = {
 
 
 class FactKey(NamedTuple):
-    """What names a fact among the facts of its tenant: the subject that it is about, "" for none, and its key."""
+    """The subject of a fact, "" for none, and its key: unique among the facts of a tenant."""
 
     subject_id: str
     key: str
@@ -142,7 +142,7 @@ class Draft:
 
     @property
     def fact_key(self) -> FactKey | None:
-        """Return its fact key in the tenant; None unless it is a fact with a key."""
+        """Return its fact key; None unless it is a fact with a key."""
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     def is_expired(self, at: datetime) -> bool:
@@ -151,7 +151,7 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """Return everything that is searched."""
+        """Return the text that is searched."""
         return "\n".join(part for part in (self.title, self.key, self.content, self.data_text) if part)
 
     @property
@@ -214,9 +214,9 @@ class Memory:
     delete_time: datetime | None
     created_by: str
     updated_by: str
-    # Only of memories that are read to be shown.
+    # Only of memories that are read for a response.
     memory_scores: MemoryScores | None = field(default=None, compare=False)
-    # An older version wrote the row, by other rules of what is searched: its place in the index is computed again.
+    # An older release wrote the row, by other rules for its searched text: its document is computed again.
     needs_reindex: bool = field(default=False, compare=False)
 
     @property
@@ -234,7 +234,7 @@ class Memory:
 
     @property
     def fact_key(self) -> FactKey | None:
-        """Return the name that it holds in the tenant; a deleted fact holds none."""
+        """Return its fact key; a deleted fact has none."""
         return self.draft.fact_key if self.is_active else None
 
     @property
@@ -243,12 +243,12 @@ class Memory:
         return self.draft.level if self.is_active and self.draft.archive_time is None else None
 
     def document(self, at: datetime) -> Document | None:
-        """Return its document in the search index; None when it must not be recalled at the time `at`."""
+        """Return its document in the search index; None when it is not recalled at the time `at`."""
         return None if self.is_expired(at) else self.indexed
 
     @property
     def indexed(self) -> Document | None:
-        """Return what the search index may hold of it, for a while even after it expired; None for nothing."""
+        """Return the document that the search index may still have after it expired; None for no document."""
         draft = self.draft
         if not self.is_active or draft.archive_time is not None:
             return None
@@ -297,7 +297,7 @@ class Memory:
 def drafts_of(
     memories: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str, is_import: bool = False
 ) -> list[Draft]:
-    """Read a batch; refusals name the place of the memory at fault in the metadata "index"."""
+    """Read a batch; errors have the place of their memory in the metadata "index"."""
     drafts = []
     taken: set[tuple[str, object]] = set()
     for index, memory in enumerate(memories):
@@ -354,25 +354,25 @@ def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], who: C
 def documents_of(
     memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
 ) -> list[Document]:
-    """Return the documents of those memories that may be recalled, with the vectors that callers brought."""
+    """Return the documents of memories that are recalled at the time `at`, with their caller vectors."""
     found = [document for memory in memories if (document := memory.document(at)) is not None]
     return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
 
 
 def embeddings_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
-    """Return the vectors that callers gave in a batch, by the id of each memory; refuse one that points nowhere."""
+    """Return the caller vectors of a batch by memory id. Raises FieldInvalid for a vector of length zero."""
     found = {}
-    for index, (memory, asked) in enumerate(zip(memories, messages, strict=True)):
-        if asked.embedding:
+    for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
+        if message.embedding:
             with prefix_field_paths(f"memories[{index}]", index=index):
-                found[memory.memory_id] = vector_columns.normalize(asked.embedding)
+                found[memory.memory_id] = vector_columns.normalize(message.embedding)
     return found
 
 
 def secrets_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, str]:
-    """Return the secrets that callers gave with their memories, by the id of each memory."""
+    """Return the secrets of a batch by memory id."""
     pairs = zip(memories, messages, strict=True)
-    return {memory.memory_id: asked.secret_value for memory, asked in pairs if asked.secret_value}
+    return {memory.memory_id: message.secret_value for memory, message in pairs if message.secret_value}
 
 
 def _data_of(memory: pb.Memory) -> str | None:
@@ -389,14 +389,14 @@ def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
     if not memory.HasField("ttl"):
         return read_time(memory, "expire_time")
     if memory.HasField("expire_time"):
-        raise FieldInvalid(violations=[("ttl", "stands instead of expire_time")])
+        raise FieldInvalid(violations=[("ttl", "replaces expire_time; set only one of them")])
     return at + memory.ttl.ToTimedelta()
 
 
 def audience(
     scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
 ) -> tuple[str | None, ...]:
-    """Return the readers and the subject of a memory: one memory may replace another only where these are equal."""
+    """Return the readers and the subject of a memory: one memory replaces another only when these are equal."""
     by_scope: Mapping[str, tuple[str | None, ...]] = {
         "global": (subject_id,),
         "agent": (agent_id, subject_id),

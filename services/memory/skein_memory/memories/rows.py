@@ -130,9 +130,9 @@ async def lock_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[U
 
     They are locked in the order of their ids, so that two transactions never wait for each other.
     """
-    wanted = sorted(set(memory_ids))
-    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=wanted)
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=wanted)
+    ids = sorted(set(memory_ids))
+    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=ids)
     return {row["memory_id"]: memory_of(row) for row in rows}
 
 

@@ -96,7 +96,7 @@ class MemoryStore:
         return policy is None or policy.levels_capped
 
     async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the rules that a tenant remembers by."""
+        """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
             return await self._policies.of(tx, tenant_id)
 
@@ -149,7 +149,7 @@ class MemoryStore:
     async def _after_update(
         self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
     ) -> Memory:
-        """Do what follows from a change, in its transaction; return the memory as it is then."""
+        """Update the secret and the level of a changed memory; return its latest revision."""
         policy = await self._policies.of(tx, tenant_id)
         if before.draft.type != after.draft.type:
             memory_type.check_type_allowed(policy, [after.draft.type])
@@ -205,7 +205,7 @@ class MemoryStore:
         return str(memory.memory_id), value
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's stored responses whose time is over, and expired memories from the search index.
+        """Delete the tenant's expired responses, and expired memories from the search index.
 
         Return how many. Batches are small, so that no other transaction waits long for a lock; the next call continues.
         """

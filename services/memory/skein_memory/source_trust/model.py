@@ -62,9 +62,9 @@ class TrustDraft:
     source_key: str
     trust: float
     notes: str | None
-    # Of what was said before; 0 for whatever it is.
+    # The revision of the trust before; 0 matches any.
     revision: int
-    # None: it is said now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-# Of each order in which tasks may come next.
+# Candidates of each order in which tasks may come next.
 _CANDIDATES = 200
 
 
@@ -56,9 +56,9 @@ class TaskStore:
                 due_before_time=task_filter.due_before_time,
                 count=count,
             )
-            wanted = [row["memory_id"] for row in rows]
-            found = await memory_rows.read_memories(tx, tenant_id, wanted)
-        return [found[memory_id] for memory_id in wanted if memory_id in found]
+            memory_ids = [row["memory_id"] for row in rows]
+            found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
+        return [found[memory_id] for memory_id in memory_ids if memory_id in found]
 
     async def list_next(
         self, tenant_id: UUID, objective: str | None, *, count: int, at: datetime
@@ -72,7 +72,7 @@ class TaskStore:
             scores = {row["memory_id"]: tasks.score(Task(**dict(row)), at) for row in rows}
             ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
             found: list[Memory] = []
-            # Those whose time is over leave room for others.
+            # Others take the places of expired ones.
             while ordered and len(found) < count:
                 batch, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
                 read = await memory_rows.read_memories(tx, tenant_id, batch)

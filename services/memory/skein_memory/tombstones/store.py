@@ -38,7 +38,7 @@ async def insert_memories(
 ) -> None:
     """Write tombstones of memories before their purge: ids, external ids, and all versions of their content.
 
-    Of memories that are not in the tables, `external_ids` and `sayings` are given, the latter of earlier versions too.
+    For archived memories the caller passes `external_ids` and `sayings`, which include those of earlier versions.
     """
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)

@@ -253,19 +253,19 @@ def _link(link: Link) -> TransferItem:
 
 
 def _former_link(row: asyncpg.Record) -> Link:
-    said = exact.loads(row["state"])
-    metadata = said.pop("metadata")
+    state = exact.loads(row["state"])
+    metadata = state.pop("metadata")
     known = {
-        **said,
-        "weight": float(said["weight"]),
+        **state,
+        "weight": float(state["weight"]),
         "link_id": UUID(row["item_id"]),
         "from_memory_id": row["memory_id"],
         "to_memory_id": row["other_memory_id"],
         "revision": row["revision"],
         "record_time": row["from_time"],
         # An older version kept no update_time beside it.
-        "update_time": datetime.fromisoformat(said["update_time"]) if "update_time" in said else row["from_time"],
-        "create_time": datetime.fromisoformat(said["create_time"]),
+        "update_time": datetime.fromisoformat(state["update_time"]) if "update_time" in state else row["from_time"],
+        "create_time": datetime.fromisoformat(state["create_time"]),
         "metadata": None if metadata is None else exact.dumps(metadata),
     }
     return Link(**{field.name: known[field.name] for field in fields(Link)})

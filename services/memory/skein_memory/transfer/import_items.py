@@ -68,7 +68,7 @@ class ImportBatch:
 
     @property
     def count(self) -> int:
-        """Return how many items were given."""
+        """Return the number of items."""
         return len(self.errors) + sum(map(len, self.items.values()))
 
 

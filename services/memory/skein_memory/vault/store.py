@@ -33,7 +33,7 @@ class Vault:
     """Keys and secrets of tenants, in transactions of others."""
 
     def __init__(self, master_keys: MasterKeys) -> None:
-        """Wrap and open tenants' keys with these."""
+        """Tenant keys are wrapped with these."""
         self.master_keys = master_keys
 
     async def put(self, tx: Transaction, tenant_id: UUID, secrets: Mapping[UUID, str], *, at: datetime) -> None:
@@ -193,7 +193,7 @@ class MasterKeyCheck:
         self._logged = ""
 
     async def at_start(self) -> None:
-        """Raise SettingInvalid when a key is missing. A database that is away or empty is asked later, by `ready`."""
+        """Raise SettingInvalid when a key is missing. When the database is down or empty, `ready` checks later."""
         try:
             await self._settle()
         except (RpcError, asyncpg.PostgresError):

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import Policies
     from skein_memory.webhooks.model import WebhookDraft
 
-# Events that one scan the log takes for a webhook, and webhooks that one transaction scans. A tenant with many
-# webhooks gets fewer events at once, so that one look queues about as many deliveries as any other.
+# Events of one scan of the log for a webhook, and webhooks of one transaction. A tenant with many webhooks gets fewer
+# events per scan, so that every scan queues about as many deliveries.
 _EVENTS_BATCH_SIZE = 200
 _LEAST_EVENTS_BATCH_SIZE = 20
 _DELIVERIES_BATCH_SIZE = 1000
 _WATCHES_BATCH_SIZE = 1000
-# A worker that claimed a delivery and went silent holds it up for so long.
+# Another worker claims a delivery after this time when its worker stopped.
 _LEASE = timedelta(seconds=60)
 _RETENTION = timedelta(days=7)
 _REMOVED_BATCH_SIZE = 500
@@ -108,7 +108,7 @@ class DeliveryStore:
         """Queue deliveries of the events since the last call, and count what is due."""
         more = False
         async with self._database.transaction(tenant_id) as tx:
-            # Most tenants have none, and are asked again and again.
+            # Most tenants have none, and this runs often.
             if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
                 return QueueStatus()
             await end_watches_with_grants(tx, tenant_id, at)
@@ -116,7 +116,7 @@ class DeliveryStore:
             at_once = min(
                 _EVENTS_BATCH_SIZE, max(_LEAST_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
             )
-            # Webhooks that have seen the same events are all told of the next ones by one look.
+            # One scan serves all webhooks at the same position.
             by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
             for row in watches:
                 by_place.setdefault((row["transaction"], row["change_id"]), []).append(row)
@@ -288,7 +288,7 @@ async def _queue_changes(
 async def _chosen(
     tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
-    """Return the events that a webhook is told of; of a condition only memories are judged, as they are now."""
+    """Return the events that match a webhook; its condition is checked against current memories."""
     waited = [row for row in changes if draft.matches_type(row["event_type"])]
     condition = filters.parse(draft.condition)
     if condition is None:
