@@ -39,7 +39,7 @@ class AliasStore:
     async def resolve_entity(
         self, tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime, by: str
     ) -> tuple[Alias, int]:
-        """Store what a memory stands for; its own aliases follow. Return its alias, and how many followed.
+        """Make a memory an alias; its own aliases move along. Return the alias, and how many moved.
 
         Raises MemoryNotFound, AliasCycle and AliasesTooMany.
         """
@@ -79,7 +79,7 @@ class AliasStore:
     async def list_aliases(
         self, tenant_id: UUID, name: str, *, after: UUID | None, count: int, at: datetime
     ) -> list[Alias]:
-        """Read up to `count` aliases of what a memory stands for, of all without a name, from the one after `after` on.
+        """Read up to `count` aliases of the canonical memory of `name`, or of all without a name, after the id `after`.
 
         Aliases of expired memories are left out. Raises MemoryNotFound.
         """

@@ -71,7 +71,7 @@ class BlockStore:
             return await self.read_block(tx, tenant_id, block_id)
 
     async def list_blocks(self, tenant_id: UUID, *, after: str, count: int, **conditions: object) -> list[Block]:
-        """Read up to `count` blocks that pass, in the order of their ids from the one after `after` on."""
+        """Read up to `count` blocks that match, in the order of their ids, after the id `after`."""
         return await self._blocks(
             QUERIES["list_blocks"], tenant_id=tenant_id, after_id=after, count=count, **conditions
         )
@@ -128,7 +128,7 @@ class BlockStore:
     async def list_revisions(
         self, tenant_id: UUID, block_id: str, *, before: int | None, count: int
     ) -> list[tuple[Block, datetime, str]]:
-        """Read up to `count` earlier revisions of a block, newest first: what it was, until when, who changed it.
+        """Read up to `count` earlier revisions of a block, newest first: the block, its end, and who changed it.
 
         Raises BlockNotFound.
         """
@@ -166,7 +166,7 @@ class BlockStore:
     async def list_block_agents(
         self, tenant_id: UUID, block_id: str, *, after: str, count: int
     ) -> list[tuple[str, datetime, str]]:
-        """Read up to `count` agents of a block in the order of their ids: id, since when, by whom.
+        """Read up to `count` agents of a block in the order of their ids: id, time and principal of the attachment.
 
         Raises BlockNotFound.
         """
@@ -182,7 +182,7 @@ class BlockStore:
     async def prompt_blocks(
         self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str]
     ) -> list[Block]:
-        """Read what an agent carries when it speaks with a person, one block for each label.
+        """Read the blocks of an agent for a prompt about a subject, one for each label.
 
         A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
         """
@@ -230,7 +230,7 @@ async def replace(
 
 
 async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: Block) -> None:
-    """Take a block's new label, and the person it is about, wherever it is attached. Raises BlockLabelTaken."""
+    """Update the label and the subject in all attachments of a block. Raises BlockLabelTaken."""
     place = {"label": after.draft.label, "subject_id": after.draft.subject_id}
     if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
         return

@@ -74,13 +74,13 @@ class ConflictBatch:
     conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
     # The cursor after all of them; None at the end.
     after: ConflictCursor | None
-    portion: ConflictCursor
+    batch: ConflictCursor
 
     def cursor_after(self, count: int) -> ConflictCursor | None:
         """Return the cursor after the first `count` conflicts; None at the end."""
         if count == len(self.conflicts):
             return self.after
-        return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
+        return replace(self.batch, after=self.conflicts[count - 1][1] if count else self.batch.after)
 
 
 class ConflictStore:
@@ -94,26 +94,26 @@ class ConflictStore:
     async def find_conflicts(
         self, tenant_id: UUID, conflict_filter: ConflictFilter, cursor: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a batch that come behind those listed before, the surest first."""
+        """Return the first `count` conflicts of a batch that come after the cursor, the surest first."""
         async with self._database.transaction(tenant_id) as tx:
             candidates, end = await pairs.scan_candidates(
                 tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
             )
-            columns = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
-            behind = sorted(
+            resolutions = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+            candidates_after = sorted(
                 (
                     candidate
                     for candidate in candidates
-                    if _status(columns.get(candidate.pair)) in conflict_filter.statuses
+                    if _status(resolutions.get(candidate.pair)) in conflict_filter.statuses
                     and (cursor.after is None or candidate.rank > cursor.after)
                 ),
                 key=lambda candidate: candidate.rank,
             )
-            page = behind[:count]
+            page = candidates_after[:count]
             found = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
             shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
         memories = {memory.memory_id: memory for memory in shown}
-        portion = replace(cursor, end=end)
+        batch = replace(cursor, end=end)
         after = None if end == END else ConflictCursor(start=end)
         return ConflictBatch(
             conflicts=[
@@ -123,15 +123,15 @@ class ConflictStore:
                         b=memories[one.pair[1]],
                         reason=one.reason,
                         score=one.score,
-                        resolution=columns.get(one.pair),
+                        resolution=resolutions.get(one.pair),
                     ),
                     one.rank,
                 )
                 for one in page
                 if memories.keys() >= set(one.pair)
             ],
-            after=replace(portion, after=page[-1].rank) if len(behind) > count else after,
-            portion=portion,
+            after=replace(batch, after=page[-1].rank) if len(candidates_after) > count else after,
+            batch=batch,
         )
 
     async def resolve_conflict(
@@ -141,7 +141,7 @@ class ConflictStore:
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
-        pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
+        pair, canonical_id = await _find_pair(tx, tenant_id, draft, at=at)
         # Concurrent resolutions of the same pair wait here.
         memories = await memory_rows.lock_memories(tx, tenant_id, pair)
         if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
@@ -198,7 +198,7 @@ async def _resolutions(
     return {(row["a_memory_id"], row["b_memory_id"]): Resolution(**dict(row)) for row in rows}
 
 
-async def _named(
+async def _find_pair(
     tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
 ) -> tuple[tuple[UUID, UUID], UUID | None]:
     memory_names = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
@@ -226,7 +226,7 @@ async def _apply_resolution(
 ) -> tuple[Resolution, int]:
     """Create the link and end the validity that follow from a resolution, and undo those of the one before.
 
-    Return the resolution with what it did, and how many links came, less those that went.
+    Return the resolution with these effects, and the change of the number of links.
     """
     if before is not None and before.canonical_memory_id == after.canonical_memory_id:
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
@@ -236,7 +236,7 @@ async def _apply_resolution(
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
         reopened = memories[before.other_memory_id]
         if reopened.draft.valid_to_time == before.closed_time:
-            await _end(tx, tenant_id, reopened, None, at=at, by=by)
+            await _set_validity_end(tx, tenant_id, reopened, None, at=at, by=by)
     canonical_id, other_id = after.canonical_memory_id, after.other_memory_id
     if canonical_id is None or other_id is None:
         return after, count
@@ -259,13 +259,13 @@ async def _apply_resolution(
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
-        columns = after.update_time
-        closed = columns if draft.valid_from_time is None else max(columns, draft.valid_from_time)
-        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=columns != at)
+        end_time = after.update_time
+        closed = end_time if draft.valid_from_time is None else max(end_time, draft.valid_from_time)
+        await _set_validity_end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=end_time != at)
     return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
 
 
-async def _end(
+async def _set_validity_end(
     tx: Transaction,
     tenant_id: UUID,
     memory: Memory,
@@ -275,7 +275,7 @@ async def _end(
     by: str,
     keeps_time: bool = False,
 ) -> None:
-    """Give a memory's validity another end; an imported resolution keeps its update_time."""
+    """Set the end of a memory's validity; an imported resolution keeps its update_time."""
     after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)

@@ -40,7 +40,7 @@ FIRST = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reinforcement:
-    """By how much to raise a memory's scores, and which part of it its neighbours get."""
+    """The increase of a memory's scores, and the part of it for its neighbours."""
 
     confidence: float
     importance: float
@@ -49,7 +49,7 @@ class Reinforcement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReinforceResult:
-    """The memory that was named, then its neighbours; whether it has more of them than were reinforced."""
+    """The named memory, then its neighbours; and whether it has more neighbours."""
 
     memories: Sequence[Memory]
     truncated: bool
@@ -180,10 +180,10 @@ class CurationStore:
         read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
         memories = await read(tx, tenant_id, ids) if ids else {}
         groups: list[DuplicateGroup] = []
-        for sameness, members in found:
-            same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), sameness, at)]
+        for key, members in found:
+            same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), key, at)]
             for group in curation.split_contradicting(same, contradictions):
-                if len(group) >= duplicates.FEWEST_ALIKE:
+                if len(group) >= duplicates.MIN_GROUP_SIZE:
                     kept = curation.choose_kept(group)
                     others = tuple(one.memory_id for one in group if one is not kept)
                     groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
@@ -212,7 +212,7 @@ async def _decay(
     if not memory_ids:
         return DecayResult(decayed=0, more=False)
     memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
-    # Another worker may have done some of them while the locks were waited for.
+    # Another worker may have changed some of them before the locks.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
     decayed = 0
     for row in rows:
@@ -274,7 +274,7 @@ async def _supersede(
 async def _move_links(
     tx: Transaction, tenant_id: UUID, target: UUID, others: Sequence[UUID], *, at: datetime, by: str
 ) -> tuple[int, int]:
-    """Let the links of some memories lead from and to another one; return how many it got, and how many more there are.
+    """Move the links of some memories to another one; return how many it got, and the change of their number.
 
     Links among these memories go: they would lead from the other one to itself. So do those that it has already.
     """

@@ -1,4 +1,4 @@
-"""Memories that an older version stored: their search text, hash and index entry are computed again."""
+"""Memories that an older release stored: their search text, hashes and documents are computed again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
 
-# Memories that one transaction does.
+# Memories of one transaction.
 BATCH = 50
 
 

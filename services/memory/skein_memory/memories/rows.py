@@ -43,8 +43,8 @@ _DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
 _DRAFT_COLUMNS = tuple(name for name in _DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
-# Every table that holds something of what memories say, children before the memories themselves. Each query removes
-# what belongs to `memory_ids`. A table that is not listed goes with its memory as well, by its foreign key, uncounted.
+# Every table with content of memories, children before the memories themselves. Each query purges the rows of
+# `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
 CONTENT_TABLES: Mapping[str, Query] = {
     "memory.versions": QUERIES["purge_memory_versions"],
     "memory.revisions": QUERIES["purge_memory_revisions"],
@@ -67,7 +67,7 @@ CONTENT_TABLES: Mapping[str, Query] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """A task or an objective, as it is requested."""
+    """The row of a task or an objective."""
 
     memory_id: UUID
     kind: str
@@ -100,7 +100,7 @@ class Task:
 async def insert_memories(
     tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
 ) -> None:
-    """Store memories with their tags, names, documents and events; the caller counts them and has made their months.
+    """Store memories with tags, names, documents and events; the caller charges the quota and has created the months.
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
@@ -156,8 +156,8 @@ async def update_memory(
 
     `by` is the principal of the event where it differs from the memory's updated_by.
 
-    Return what was added to the index. The caller counts memories that come or go. Raises FactKeyTaken,
-    and ExternalIdTaken where a memory that had expired comes back.
+    Return the documents that were added to the index. The caller charges the quota. Raises FactKeyTaken, and
+    ExternalIdTaken when an expired memory comes back.
     """
     after = but(after, record_time=at)
     values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
@@ -189,7 +189,7 @@ async def update_memory(
 
 
 async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
-    """Replace a memory's place in the index, whatever it holds; return what was put there."""
+    """Replace the documents of a memory in the index; return the new ones."""
     await postings.remove(tx, tenant_id, [memory.memory_id])
     document = memory.document(at)
     documents = [] if document is None else [document]
@@ -201,7 +201,7 @@ async def _reindex(
     tx: Transaction, tenant_id: UUID, before_document: Document | None, after_document: Document | None
 ) -> list[Document]:
     """Update a memory's document in the index; return the documents that were added. The old one may be gone."""
-    # A title that becomes the key leaves the text as it was; what the index has of the key is written once.
+    # A title that becomes the key leaves the text as it was, but the index has the key in a column of its own.
     if (
         before_document is not None
         and after_document is not None
@@ -209,7 +209,7 @@ async def _reindex(
     ):
         if but(before_document, revision=after_document.revision) == after_document:
             return []
-        # The same text has the same vectors, so only what filters ask for changes.
+        # The same text has the same vectors, so only the columns for filters change.
         if await postings.update(tx, tenant_id, after_document):
             return []
     elif before_document is not None:
@@ -225,7 +225,7 @@ async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after:
     dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
     if dropped:
         await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    # All of them: what stays may have moved, and an older version left no places.
+    # All of them: remaining tags may have moved, and older releases stored no places.
     await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
 
 

@@ -308,7 +308,7 @@ async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snaps
 
 async def _read_batch(
     tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
-) -> exporter.Portion:
+) -> exporter.ItemBatch:
     """Read items of a snapshot, or of the current state when there is none, and the next cursor.
 
     Memories that have expired at the time `now` are left out: a restore does not bring them back.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # Events of one scan of the log for a webhook, and webhooks of one transaction. A tenant with many webhooks gets fewer
 # events per scan, so that every scan queues about as many deliveries.
 _EVENTS_BATCH_SIZE = 200
-_LEAST_EVENTS_BATCH_SIZE = 20
+_MIN_EVENTS_BATCH_SIZE = 20
 _DELIVERIES_BATCH_SIZE = 1000
 _WATCHES_BATCH_SIZE = 1000
 # Another worker claims a delivery after this time when its worker stopped.
@@ -57,16 +57,16 @@ _LEASE = timedelta(seconds=60)
 _RETENTION = timedelta(days=7)
 _REMOVED_BATCH_SIZE = 500
 # Due deliveries are counted up to this.
-MAX_LINKS_COUNTED = 1000
+MAX_DUE_COUNTED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueStatus:
-    """The state of the queue: whether any webhook is active, whether events are left, and what is due."""
+    """The state of the queue: active webhooks, events that are left, and due deliveries."""
 
     is_watched: bool = False
     more: bool = False
-    # Deliveries that are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is.
+    # Deliveries that are due, MAX_DUE_COUNTED at most, and the time of the oldest.
     due: int = 0
     oldest_due: datetime | None = None
 
@@ -97,7 +97,7 @@ class DeliveryStore:
     async def retry_delivery(
         self, tx: Transaction, tenant_id: UUID, delivery_id: UUID, *, at: datetime
     ) -> asyncpg.Record:
-        """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
+        """Retry a delivery at once. Raises DeliveryNotFound, also for one that succeeded."""
         row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
         if row is None:
             raise DeliveryNotFound
@@ -105,7 +105,7 @@ class DeliveryStore:
         return row
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
-        """Queue deliveries of the events since the last call, and count what is due."""
+        """Queue deliveries of the events since the last call, and count due deliveries."""
         more = False
         async with self._database.transaction(tenant_id) as tx:
             # Most tenants have none, and this runs often.
@@ -113,25 +113,25 @@ class DeliveryStore:
                 return QueueStatus()
             await end_watches_with_grants(tx, tenant_id, at)
             watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_BATCH_SIZE)
-            at_once = min(
-                _EVENTS_BATCH_SIZE, max(_LEAST_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
+            batch_size = min(
+                _EVENTS_BATCH_SIZE, max(_MIN_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
             )
             # One scan serves all webhooks at the same position.
-            by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
+            by_position: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
             for row in watches:
-                by_place.setdefault((row["transaction"], row["change_id"]), []).append(row)
-            for (transaction, change_id), group in by_place.items():
+                by_position.setdefault((row["transaction"], row["change_id"]), []).append(row)
+            for (transaction, change_id), group in by_position.items():
                 changes = await tx.rows(
                     QUERIES["changes_after_place"],
                     tenant_id=tenant_id,
                     transaction=transaction,
                     change_id=change_id,
-                    count=at_once,
+                    count=batch_size,
                 )
                 if changes:
                     await _queue_changes(tx, tenant_id, group, changes, at=at)
-                more = more or len(changes) == at_once
-            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
+                more = more or len(changes) == batch_size
+            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
         count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
         return QueueStatus(is_watched=True, more=more, due=count, oldest_due=oldest)
 
@@ -159,20 +159,20 @@ class DeliveryStore:
             )
             if not claimed:
                 return []
-            delayed = await tx.rows(
+            change_rows = await tx.rows(
                 QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
             watches = await tx.rows(
                 QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
             )
-        changes = {row["change_id"]: row for row in delayed}
+        changes = {row["change_id"]: row for row in change_rows}
         known = {row["watch_id"]: watch_of(row) for row in watches}
         return [
             Attempt(
                 delivery_id=row["delivery_id"],
                 attempts=row["attempts"],
                 watch=known[row["watch_id"]],
-                event=_observe_delay(changes[row["change_id"]]),
+                event=_event_of(changes[row["change_id"]]),
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,
             )
@@ -180,9 +180,9 @@ class DeliveryStore:
         ]
 
     async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
-        """Return how many deliveries are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is."""
+        """Return how many deliveries are due, MAX_DUE_COUNTED at most, and the time of the oldest."""
         async with self._database.transaction(tenant_id) as tx:
-            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
+            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
@@ -202,7 +202,7 @@ class DeliveryStore:
                 )
 
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
-        """Say what came of attempts: when they are tried again, which are dead, which webhooks are switched off."""
+        """Record the outcomes of attempts: times of retries, dead deliveries, and disabled webhooks."""
         by_watch: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
         async with self._database.transaction(tenant_id) as tx:
@@ -210,8 +210,8 @@ class DeliveryStore:
             destinations = {outcome.attempt.watch.destination for outcome in outcomes}
             await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
             for outcome in outcomes:
-                # What another worker tried since, as this took too long, is its own to count.
-                if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_finished(outcome, at)):
+                # Another worker that tried the delivery after the lease counts it itself.
+                if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_outcome_columns(outcome, at)):
                     watch = outcome.attempt.watch
                     by_watch.setdefault(watch.watch_id, []).append(outcome)
                     if outcome.is_healthy is not None:
@@ -264,11 +264,11 @@ async def _queue_changes(
     *,
     at: datetime,
 ) -> None:
-    """Queue for each of some webhooks, which have seen the same events, those of the next that it waits for."""
+    """Queue the next events for webhooks at one position in the log, as far as they match."""
     deliveries = [
         {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
         for row in watches
-        for change_id in await _chosen(tx, tenant_id, draft_of(row), changes, at=at)
+        for change_id in await _matching_changes(tx, tenant_id, draft_of(row), changes, at=at)
     ]
     ids = new_ids(at, len(deliveries))
     await tx.insert(
@@ -285,22 +285,22 @@ async def _queue_changes(
     )
 
 
-async def _chosen(
+async def _matching_changes(
     tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
     """Return the events that match a webhook; its condition is checked against current memories."""
-    waited = [row for row in changes if draft.matches_type(row["event_type"])]
+    matching = [row for row in changes if draft.matches_type(row["event_type"])]
     condition = filters.parse(draft.condition)
     if condition is None:
-        return [row["change_id"] for row in waited]
-    about = {row["change_id"]: UUID(row["entity_id"]) for row in waited if row["entity_type"] == "memory"}
+        return [row["change_id"] for row in matching]
+    about = {row["change_id"]: UUID(row["entity_id"]) for row in matching if row["entity_type"] == "memory"}
     memories = await rows.read_memories(tx, tenant_id, list(set(about.values()))) if about else {}
     visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
     passing = {id_ for id_, memory in visible.items() if filters.matches(condition, fields_of(memory))}
     return [change_id for change_id, memory_id in about.items() if memory_id in passing]
 
 
-def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
+def _outcome_columns(outcome: Outcome, at: datetime) -> dict[str, object]:
     attempt = outcome.attempt
     is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
     state = "delivered" if outcome.error is None else "dead" if is_last else "waiting"
@@ -316,7 +316,7 @@ def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
     }
 
 
-def _observe_delay(row: asyncpg.Record) -> dict[str, object]:
+def _event_of(row: asyncpg.Record) -> dict[str, object]:
     payload = row["payload"]
     return {
         "event_type": row["event_type"],
