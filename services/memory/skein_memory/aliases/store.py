@@ -45,7 +45,8 @@ class AliasStore:
         """
         # Every change of aliases takes this lock before it locks memories.
         await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-        alias_id, canonical_id = await _both(tx, tenant_id, draft, at=at)
+        found = await names.find_visible(tx, tenant_id, [draft.alias_name, draft.canonical_name], at=at)
+        alias_id, canonical_id = found[draft.alias_name], found[draft.canonical_name]
         if alias_id == canonical_id:
             raise AliasToItself
         known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
@@ -111,14 +112,6 @@ class AliasStore:
         await writer.insert_events(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
 
 
-async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
-    memory_names = [draft.alias_name, draft.canonical_name]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-    if not found.keys() >= set(memory_names):
-        raise MemoryNotFound
-    return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
-
-
 async def _aliases(tx: Transaction, tenant_id: UUID, memory_ids: list[UUID]) -> dict[UUID, Alias]:
     rows = await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=memory_ids)
     return {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
@@ -140,18 +133,12 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
 async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
     """Leave out aliases of expired memories."""
     ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
-    if not ends:
-        return []
-    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-    expired = {row["memory_id"] for row in rows}
+    expired = await names.find_expired(tx, tenant_id, ends, at=at)
     return [one for one in aliases if expired.isdisjoint({one.alias_memory_id, one.canonical_memory_id})]
 
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
-    if name not in found:
-        raise MemoryNotFound
-    memory_id: UUID = found[name]["memory_id"]
+    memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
     known = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
     alias = next(iter(known), None)
     return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)

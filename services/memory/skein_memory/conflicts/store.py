@@ -169,8 +169,7 @@ class ConflictStore:
                 if not rows:
                     break
                 ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
-                expired_rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-                expired = {row["memory_id"] for row in expired_rows}
+                expired = await names.find_expired(tx, tenant_id, ends, at=at)
                 found += [
                     Resolution(**dict(row))
                     for row in rows

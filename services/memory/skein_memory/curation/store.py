@@ -104,10 +104,7 @@ class CurationStore:
         self, tx: Transaction, tenant_id: UUID, name: str, by_much: Reinforcement, *, at: datetime, by: str
     ) -> ReinforceResult:
         """Raise the scores of a memory and of its neighbours, but not of what contradicts it. Raises MemoryNotFound."""
-        found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
-        if name not in found:
-            raise MemoryNotFound
-        memory_id: UUID = found[name]["memory_id"]
+        memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
         neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
         memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
         if memory_id not in memories or not memories[memory_id].is_visible(at):
@@ -148,11 +145,9 @@ class CurationStore:
 
         Raises MemoryNotFound, ContentTooLong, MergeTooLarge and QuotaExceeded.
         """
-        found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-        if not found.keys() >= set(memory_names):
-            raise MemoryNotFound
-        # Two names may stand for one memory.
-        ids = list(dict.fromkeys(found[name]["memory_id"] for name in memory_names))
+        found = await names.find_visible(tx, tenant_id, memory_names, at=at)
+        # Two names may belong to one memory.
+        ids = list(dict.fromkeys(found[name] for name in memory_names))
         locked = await memory_rows.lock_memories(tx, tenant_id, ids)
         if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
             raise MemoryNotFound

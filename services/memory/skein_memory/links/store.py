@@ -77,9 +77,7 @@ class LinkStore:
         With `either_direction` a link that leads the other way is the pair's, too.
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
         """
-        ends = await _ends(tx, tenant_id, [draft], at=at)
-        if not ends.keys() >= {draft.from_name, draft.to_name}:
-            raise MemoryNotFound
+        ends = await names.find_visible(tx, tenant_id, [draft.from_name, draft.to_name], at=at)
         link = draft.between(ends[draft.from_name], ends[draft.to_name], at=at, by=by)
         if either_direction:
             # A concurrent upsert in the other direction waits here.
@@ -147,10 +145,7 @@ class LinkStore:
             query, then = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.transaction(tenant_id) as tx:
-            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=as_of_time or at)
-            if name not in found:
-                raise MemoryNotFound
-            memory_id = found[name]["memory_id"]
+            memory_id = (await names.find_visible(tx, tenant_id, [name], at=as_of_time or at))[name]
             while len(links) < count:
                 rows = await tx.rows(
                     query,
@@ -197,8 +192,7 @@ async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_dir
 
 async def _check_ends(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
     """Reject a link of an expired memory as if it were not there. Raises LinkNotFound."""
-    ends = [link.from_memory_id, link.to_memory_id]
-    if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ends, at=at):
+    if await names.find_expired(tx, tenant_id, [link.from_memory_id, link.to_memory_id], at=at):
         raise LinkNotFound
 
 

@@ -1,4 +1,4 @@
-"""Names of memories: ids, external ids and fact keys, and which memory holds each."""
+"""Names of memories: ids, external ids and fact keys, and the memory of each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import id_time, new_id, parse_id
+from skein_memory.errors import MemoryNotFound
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -49,6 +50,21 @@ async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str
         if external is not None:
             row = await tx.row(query, tenant_id=tenant_id, memory_id=external["memory_id"])
     return row
+
+
+async def find_visible(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: datetime) -> dict[str, UUID]:
+    """Return the ids of memories by name. Raises MemoryNotFound for an unknown, deleted or expired one."""
+    found = await read_by_names(tx, QUERIES["find_visible"], tenant_id, names, at=at)
+    if not found.keys() >= set(names):
+        raise MemoryNotFound
+    return {name: row["memory_id"] for name, row in found.items()}
+
+
+async def find_expired(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> set[UUID]:
+    """Return which of some memories have expired."""
+    ids = list(memory_ids)
+    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ids, at=at) if ids else []
+    return {row["memory_id"] for row in rows}
 
 
 async def claim_external_ids(

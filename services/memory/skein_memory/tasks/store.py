@@ -89,6 +89,6 @@ class TaskStore:
         if row is None or row["kind"] != memory_type.OBJECTIVE:
             raise ObjectiveNotFound
         objective_id: UUID = row["memory_id"]
-        if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=[objective_id], at=at):
+        if await names.find_expired(tx, tenant_id, [objective_id], at=at):
             raise ObjectiveNotFound
         return objective_id

@@ -22,6 +22,7 @@ from skein_memory.links import convert as links_convert
 from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as memories_convert
+from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
@@ -97,10 +98,7 @@ async def _visible(
     if kind == "memory":
         return [item for item in items if not is_expired(item, now)]
     ends = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
-    if not ends:
-        return items
-    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=now)
-    expired = {row["memory_id"] for row in rows}
+    expired = await names.find_expired(tx, tenant_id, ends, at=now)
     return [item for item in items if expired.isdisjoint({item.memory_id, item.other_memory_id})]
 
 
