@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from skein_memory.access_log.store import AccessLogStore
 
 _PREFIX = "ACCESS_OPERATION_"
-# Clocks of several processes differ.
+# The clocks of processes differ.
 _AHEAD = timedelta(minutes=5)
 
 
 class AccessLogHandlers:
-    """Reading who read, wrote and searched."""
+    """Reads of the access log."""
 
     def __init__(self, store: AccessLogStore) -> None:
         self._store = store

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessLogFilter:
-    """Which accesses are requested; None does not restrict."""
+    """The requested accesses; None does not restrict."""
 
     from_id: UUID
     before_id: UUID
