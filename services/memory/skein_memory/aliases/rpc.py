@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
@@ -28,23 +29,25 @@ class AliasHandlers:
         self._idempotency = idempotency
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
-        who, at = caller(context), now()
-        draft = AliasDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+        caller, at = caller_of(context), now()
+        draft = AliasDraft.of(request, ImportTimes.of(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.ResolveEntityResponse.FromString(write.saved_response)
-            alias, moved = await self._store.resolve_entity(write.tx, who.tenant(), draft, at=at, by=who.principal)
+            alias, moved = await self._store.resolve_entity(
+                write.tx, caller.tenant(), draft, at=at, by=caller.principal
+            )
             return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved))
 
     async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
-        canonical_id, alias = await self._store.get_canonical(caller(context).tenant(), request.memory_id, at=now())
+        canonical_id, alias = await self._store.get_canonical(caller_of(context).tenant(), request.memory_id, at=now())
         return pb.GetCanonicalResponse(
             canonical_memory_id=str(canonical_id), alias=None if alias is None else _alias(alias)
         )
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_aliases(
             tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )
@@ -53,11 +56,11 @@ class AliasHandlers:
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
-        who = caller(context)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.remove_alias(
-                    write.tx, who.tenant(), request.alias_memory_id, at=now(), by=who.principal
+                    write.tx, caller.tenant(), request.alias_memory_id, at=now(), by=caller.principal
                 )
                 await write.save(pb.RemoveAliasResponse())
         return pb.RemoveAliasResponse()

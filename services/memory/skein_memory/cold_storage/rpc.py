@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import archives_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import min_id_at, now
@@ -35,7 +36,7 @@ class ArchiveHandlers:
         self._embeddings = embeddings
 
     async def CreateArchive(self, request: pb.CreateArchiveRequest, context: Context) -> pb.CreateArchiveResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         idle_since = read_time(request, "idle_since_time")
         if idle_since is None or idle_since > at:
             raise FieldInvalid(violations=[("idle_since_time", "lies in the future")])
@@ -45,16 +46,16 @@ class ArchiveHandlers:
             after_id=UUID(request.after_memory_id or str(UUID(int=0))),
             session_id=request.session_id or None,
         )
-        batch = await self._store.select_batch(who.tenant(), selection)
-        file = await self._store.write_file(who.tenant(), batch, at) if batch.memory_ids else None
+        batch = await self._store.select_batch(caller.tenant(), selection)
+        file = await self._store.write_file(caller.tenant(), batch, at) if batch.memory_ids else None
         row: asyncpg.Record | None = None
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 response = pb.CreateArchiveResponse.FromString(write.saved_response)
             else:
                 if file is not None:
                     row = await self._store.move_to_archive(
-                        write.tx, who.tenant(), batch, file, label=request.label, at=at, by=who.principal
+                        write.tx, caller.tenant(), batch, file, label=request.label, at=at, by=caller.principal
                     )
                 after_id = batch.after_id if row is not None or file is None else selection.after_id
                 response = pb.CreateArchiveResponse(
@@ -63,11 +64,11 @@ class ArchiveHandlers:
                 )
                 await write.save(response)
         if file is not None and row is None:
-            await self._store.delete_file(who.tenant(), file)
+            await self._store.delete_file(caller.tenant(), file)
         return response
 
     async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_archives(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_archive(row) for row in rows[:size])
         more = len(rows) > len(page)
@@ -76,19 +77,19 @@ class ArchiveHandlers:
         )
 
     async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
-        who, at = caller(context), now()
-        archive = await self._store.read_archive(who.tenant(), UUID(request.archive_id))
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller, at = caller_of(context), now()
+        archive = await self._store.read_archive(caller.tenant(), UUID(request.archive_id))
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RestoreArchiveResponse.FromString(write.saved_response)
             if archive is None:
                 raise ArchiveNotFound
-            memories = await self._store.unarchive(write.tx, who.tenant(), archive, at=at, by=who.principal)
+            memories = await self._store.unarchive(write.tx, caller.tenant(), archive, at=at, by=caller.principal)
             response = pb.RestoreArchiveResponse(
                 restored_count=len(memories), skipped_count=len(archive.memory_ids) - len(memories)
             )
             await write.save(response)
-        await self._store.delete_file(who.tenant(), archive)
+        await self._store.delete_file(caller.tenant(), archive)
         response.pending_embedding_count = await self._embeddings.make(
             documents_of(memories, at=at), remaining=context.time_remaining()
         )

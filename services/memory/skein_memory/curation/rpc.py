@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2, scores_pb2
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -49,7 +50,7 @@ class CurationHandlers:
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
         at = read_time(request, "read_time") or now()
-        memory_id, found = await self._store.explain(caller(context).tenant(), request.memory_id, at=at)
+        memory_id, found = await self._store.explain(caller_of(context).tenant(), request.memory_id, at=at)
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
             scores=memories_convert.scores(found.scores),
@@ -59,7 +60,7 @@ class CurationHandlers:
         )
 
     async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         has_field = request.HasField
         by_much = Reinforcement(
             confidence=request.confidence_delta if has_field("confidence_delta") else curation.REINFORCE_CONFIDENCE,
@@ -67,11 +68,11 @@ class CurationHandlers:
             spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
         )
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ReinforceResponse.FromString(write.saved_response)
             done = await self._store.reinforce(
-                write.tx, who.tenant(), request.memory_id, by_much, at=at, by=who.principal
+                write.tx, caller.tenant(), request.memory_id, by_much, at=at, by=caller.principal
             )
             return await write.save(
                 scores_pb2.ReinforceResponse(
@@ -80,18 +81,18 @@ class CurationHandlers:
             )
 
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
-        who, at = caller(context), now()
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller, at = caller_of(context), now()
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.DecayResponse.FromString(write.saved_response)
             done = await self._store.decay(
-                write.tx, who.tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=who.principal
+                write.tx, caller.tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
             )
             return await write.save(scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more))
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.MergeResponse.FromString(write.saved_response)
@@ -101,7 +102,7 @@ class CurationHandlers:
                 list(request.memory_ids),
                 max_content=self._max_content,
                 at=at,
-                by=who.principal,
+                by=caller.principal,
             )
             response = memory_pb2.MergeResponse(
                 memory=memories_convert.memory(merged.memory),
@@ -118,14 +119,14 @@ class CurationHandlers:
     async def Consolidate(
         self, request: scores_pb2.ConsolidateRequest, context: Context
     ) -> scores_pb2.ConsolidateResponse:
-        who, at = caller(context), now()
-        tenant_id, token_request = who.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
+        caller, at = caller_of(context), now()
+        tenant_id, token_request = caller.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
         token = read_token(request.page_token, tenant_id, token_request)
         after = FIRST if token is None else parse_id(token[0]) if len(token) == 1 else None
         if after is None:
             raise PageTokenInvalid
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ConsolidateResponse.FromString(write.saved_response)
             groups, cursor = await self._store.consolidate(
@@ -135,7 +136,7 @@ class CurationHandlers:
                 most=request.page_size or _DEFAULT_GROUPS,
                 dry_run=request.dry_run,
                 at=at,
-                by=who.principal,
+                by=caller.principal,
             )
             return await write.save(
                 scores_pb2.ConsolidateResponse(

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -62,7 +63,7 @@ class PurgeHandlers:
         self._completer = completer
 
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
@@ -77,15 +78,15 @@ class PurgeHandlers:
         )
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
             response = pb.PurgeMemoriesResponse.FromString(saved_response)
             # The first call may have ended before this.
             await self._after_purge(tenant_id, request, response)
             return response
-        options = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
+        options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
         archived = await self._purge_archives(
             tenant_id, request.selection, request.page_token, selection.filter, options
@@ -107,7 +108,7 @@ class PurgeHandlers:
                 response = pb.PurgeMemoriesResponse.FromString(write.saved_response)
             else:
                 result = await self._store.purge(
-                    write.tx, tenant_id, selection, at=at, by=who.principal, dry_run=request.dry_run
+                    write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run
                 )
                 response = to_response(result)
                 # Callers choose the ids of blocks, which may name a person: the saved response leaves them out.
@@ -125,12 +126,12 @@ class PurgeHandlers:
             self._completer.schedule(tenant_id)
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
             return pb.ForgetMemoriesResponse.FromString(saved_response)
-        options = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
+        options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(
             request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
         )
@@ -145,7 +146,7 @@ class PurgeHandlers:
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
                 return pb.ForgetMemoriesResponse.FromString(write.saved_response)
-            result = await forget(write.tx, tenant_id, selection, at=at, by=who.principal, dry_run=request.dry_run)
+            result = await forget(write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run)
             response = pb.ForgetMemoriesResponse(
                 memory_ids=[str(id_) for id_ in result.memory_ids],
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
@@ -159,13 +160,13 @@ class PurgeHandlers:
     async def PurgeBlock(
         self, request: blocks_pb2.PurgeBlockRequest, context: Context
     ) -> blocks_pb2.PurgeBlockResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
                 return blocks_pb2.PurgeBlockResponse.FromString(write.saved_response)
             receipt = await self._store.purge_block(
-                write.tx, tenant_id, request.block_id, at=at, by=who.principal, dry_run=request.dry_run
+                write.tx, tenant_id, request.block_id, at=at, by=caller.principal, dry_run=request.dry_run
             )
             return await write.save(blocks_pb2.PurgeBlockResponse(receipt=_receipt(receipt)))
 

@@ -6,7 +6,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import history_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
@@ -31,7 +32,7 @@ class EventHandlers:
         self._stream = stream
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
         event_filter = EventFilter.of(request.filter)
         if request.newest_first:
@@ -54,7 +55,7 @@ class EventHandlers:
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._stream.watch(caller(context).tenant(), position, EventFilter.of(request.filter))
+        watched = self._stream.watch(caller_of(context).tenant(), position, EventFilter.of(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
                 known = None if change is None else _change(change)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -33,59 +34,59 @@ class LinkHandlers:
         self._idempotency = idempotency
 
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
-            times = ImportTimes.of(request.link, who, at, keep_times=request.keep_times)
+            times = ImportTimes.of(request.link, caller, at, keep_times=request.keep_times)
             draft = LinkDraft.of(request.link, times)
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateLinkResponse.FromString(write.saved_response)
-            (link,) = await self._store.create_links(write.tx, who.tenant(), [draft], at=at, by=who.principal)
+            (link,) = await self._store.create_links(write.tx, caller.tenant(), [draft], at=at, by=caller.principal)
             return await write.save(pb.CreateLinkResponse(link=convert.link(link)))
 
     async def BatchCreateLinks(
         self, request: pb.BatchCreateLinksRequest, context: Context
     ) -> pb.BatchCreateLinksResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         drafts = []
         for index, link in enumerate(request.links):
             with prefix_field_paths(f"links[{index}]", index=index):
-                times = ImportTimes.of(link, who, at, keep_times=request.keep_times)
+                times = ImportTimes.of(link, caller, at, keep_times=request.keep_times)
                 drafts.append(LinkDraft.of(link, times))
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.BatchCreateLinksResponse.FromString(write.saved_response)
-            links = await self._store.create_links(write.tx, who.tenant(), drafts, at=at, by=who.principal)
+            links = await self._store.create_links(write.tx, caller.tenant(), drafts, at=at, by=caller.principal)
             response = pb.BatchCreateLinksResponse(links=[convert.link(link) for link in links])
             require_fit(response)
             return await write.save(response)
 
     async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
             draft = LinkDraft.of(request.link)
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpsertLinkResponse.FromString(write.saved_response)
             link, created = await self._store.upsert_link(
                 write.tx,
-                who.tenant(),
+                caller.tenant(),
                 draft,
                 either_direction=request.either_direction,
                 at=at,
-                by=who.principal,
+                by=caller.principal,
             )
             return await write.save(pb.UpsertLinkResponse(link=convert.link(link), created=created))
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
-        link = await self._store.get_link(caller(context).tenant(), UUID(request.link_id), at=now())
+        link = await self._store.get_link(caller_of(context).tenant(), UUID(request.link_id), at=now())
         return pb.GetLinkResponse(link=convert.link(link))
 
     async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         link_id = parse_id(request.link.link_id)
         if link_id is None:
             raise FieldInvalid(violations=[("link.link_id", "must be the id of a link")])
@@ -93,30 +94,30 @@ class LinkHandlers:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
         updated_fields(request.update_mask, UPDATABLE)
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateLinkResponse.FromString(write.saved_response)
-            before = await self._store.lock_link(write.tx, who.tenant(), link_id, at=at)
+            before = await self._store.lock_link(write.tx, caller.tenant(), link_id, at=at)
             before.check_revision(request.link.revision)
             message = convert.link(before)
             merge_masked(request.update_mask, request.link, message)
             with prefix_field_paths("link"):
-                after = before.revise(LinkDraft.of(message), at=at, by=who.principal)
-            await self._store.update_link(write.tx, who.tenant(), before, after)
+                after = before.revise(LinkDraft.of(message), at=at, by=caller.principal)
+            await self._store.update_link(write.tx, caller.tenant(), before, after)
             return await write.save(pb.UpdateLinkResponse(link=convert.link(after)))
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
-        who, at, link_id = caller(context), now(), UUID(request.link_id)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller, at, link_id = caller_of(context), now(), UUID(request.link_id)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_link(
-                    write.tx, who.tenant(), link_id, revision=request.revision, at=at, by=who.principal
+                    write.tx, caller.tenant(), link_id, revision=request.revision, at=at, by=caller.principal
                 )
                 await write.save(pb.DeleteLinkResponse())
         return pb.DeleteLinkResponse()
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
         link_filter = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
@@ -45,7 +46,7 @@ UPDATABLE = frozenset(
         "valid_to_time", "metadata", "secret_value",
     }
 )  # fmt: skip
-# What decides who sees a memory.
+# What decides caller sees a memory.
 _READERS = frozenset({"scope", "subject_id", "expire_time"})
 
 
@@ -73,21 +74,21 @@ class MemoryHandlers:
         self._max_content = max_content
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         # The service alone sets what readers see of a secret.
         request.memory.ClearField("secret")
         with prefix_field_paths("memory"):
-            draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
+            draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id)
             if not request.keep_times:
                 draft.check_has_readers(at)
-        (memory,) = create_memories([draft], at=at, by=who.principal)
+        (memory,) = create_memories([draft], at=at, by=caller.principal)
         if request.keep_times:
-            (memory,) = with_times([memory], [request.memory], who, at=at)
+            (memory,) = with_times([memory], [request.memory], caller, at=at)
         embedding = request.memory.embedding
         vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
         documents = documents_of([memory], at=at, embeddings=vectors)
         expected = bool(self._embeddings.expected_pending(documents, deferred=request.defer_embedding))
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, [memory], at=at) as (tx, scored):
             response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
@@ -105,23 +106,23 @@ class MemoryHandlers:
     async def BatchCreateMemories(
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         for message in request.memories:
             message.ClearField("secret")
         drafts = drafts_of(
             request.memories,
             at=at,
             max_content=self._max_content,
-            agent_id=who.agent_id,
+            agent_id=caller.agent_id,
             is_import=request.keep_times,
         )
-        memories = create_memories(drafts, at=at, by=who.principal)
+        memories = create_memories(drafts, at=at, by=caller.principal)
         if request.keep_times:
-            memories = with_times(memories, request.memories, who, at=at)
+            memories = with_times(memories, request.memories, caller, at=at)
         vectors = embeddings_of(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
         expected = self._embeddings.expected_pending(documents, deferred=request.defer_embedding)
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, memories, at=at) as (tx, scored):
             response = pb.BatchCreateMemoriesResponse(
                 memories=[convert.memory(memory) for memory in scored], pending_embedding_count=expected
@@ -140,7 +141,7 @@ class MemoryHandlers:
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
-        tenant_id, names, at = caller(context).tenant(), list(request.memory_ids), now()
+        tenant_id, names, at = caller_of(context).tenant(), list(request.memory_ids), now()
         builder, looked_up = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
         while looked_up < len(names) and not builder.is_full:
@@ -156,7 +157,7 @@ class MemoryHandlers:
         return pb.BatchGetMemoriesResponse(memories=builder.items, not_found=not_found, deferred=names[looked_up:])
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         if not request.memory.memory_id:
             raise FieldInvalid(violations=[("memory.memory_id", "must name the memory")])
         if not request.update_mask.paths:
@@ -166,7 +167,7 @@ class MemoryHandlers:
         if "secret_value" in fields and not secret:
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemoryResponse.FromString(write.saved_response)
@@ -177,10 +178,10 @@ class MemoryHandlers:
             merge_masked(request.update_mask, request.memory, message)
             with prefix_field_paths("memory"):
                 draft = Draft.of(message, at=at, max_content=self._max_content)
-                # An import may store a memory for a user who is not named: its other fields can change.
+                # An import may store a memory for a user caller is not named: its other fields can change.
                 if fields & _READERS:
                     draft.check_has_readers(at)
-            after = before.revise(draft, at=at, by=who.principal)
+            after = before.revise(draft, at=at, by=caller.principal)
             memory, documents = await self._store.update_memory(
                 write.tx, tenant_id, before, after, at=at, secret=secret
             )
@@ -191,27 +192,27 @@ class MemoryHandlers:
         return response
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
-        who, at = caller(context), now()
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller, at = caller_of(context), now()
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                before = await self._store.lock_memory(write.tx, who.tenant(), request.memory_id)
+                before = await self._store.lock_memory(write.tx, caller.tenant(), request.memory_id)
                 before.check_visible(at)
                 before.check_revision(request.revision)
-                after = before.delete(at=at, by=who.principal)
-                await self._store.update_memory(write.tx, who.tenant(), before, after, at=at, event="memory_deleted")
+                after = before.delete(at=at, by=caller.principal)
+                await self._store.update_memory(write.tx, caller.tenant(), before, after, at=at, event="memory_deleted")
                 await write.save(pb.DeleteMemoryResponse())
         return pb.DeleteMemoryResponse()
 
     async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.RestoreMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory_id)
             if before.is_expired(at):
                 raise MemoryNotFound
-            after = before if before.is_active else before.undelete(at=at, by=who.principal)
+            after = before if before.is_active else before.undelete(at=at, by=caller.principal)
             memory, documents = await self._store.update_memory(
                 write.tx, tenant_id, before, after, at=at, event="memory_restored"
             )
@@ -222,7 +223,7 @@ class MemoryHandlers:
         return response
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         policy = await self._store.policy(tenant_id)
         own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
         found = [
@@ -237,8 +238,10 @@ class MemoryHandlers:
         )
 
     async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
-        who = caller(context)
-        memory_id, secret = await self._store.reveal_secret(who.tenant(), request.memory_id, by=who.principal, at=now())
+        caller = caller_of(context)
+        memory_id, secret = await self._store.reveal_secret(
+            caller.tenant(), request.memory_id, by=caller.principal, at=now()
+        )
         return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 
     async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -44,13 +45,13 @@ class SnapshotHandlers:
         self._embeddings = embeddings
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, context: Context) -> pb.CreateSnapshotResponse:
-        who = caller(context)
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller = caller_of(context)
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.CreateSnapshotResponse.FromString(write.saved_response)
             snapshot = await self._store.create_snapshot(
-                write.tx, tenant_id, request.label, request.summary, at=now(), by=who.principal
+                write.tx, tenant_id, request.label, request.summary, at=now(), by=caller.principal
             )
             await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
         snapshot = await self._store.copy_items(tenant_id, snapshot)
@@ -58,11 +59,11 @@ class SnapshotHandlers:
             return await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
 
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.GetSnapshotResponse:
-        found = await self._store.get_snapshot(caller(context).tenant(), UUID(request.snapshot_id))
+        found = await self._store.get_snapshot(caller_of(context).tenant(), UUID(request.snapshot_id))
         return pb.GetSnapshotResponse(snapshot=_snapshot(found))
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, context: Context) -> pb.ListSnapshotsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_snapshots(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_snapshot(snapshot) for snapshot in found[:size])
         more = len(found) > len(page)
@@ -70,7 +71,7 @@ class SnapshotHandlers:
         return pb.ListSnapshotsResponse(snapshots=page, next_page_token=token)
 
     async def DiffSnapshots(self, request: pb.DiffSnapshotsRequest, context: Context) -> pb.DiffSnapshotsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         other = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
         if request.other_snapshot_id and other is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
@@ -100,8 +101,8 @@ class SnapshotHandlers:
         )
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
         first = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
         batch = await self._store.read_restore_batch(
             tenant_id,
@@ -109,12 +110,12 @@ class SnapshotHandlers:
             transfer_convert.read_cursor(request, tenant_id, "request_id") or first,
             count=resolve_page_size(request.page_size),
             at=at,
-            by=who.principal,
+            by=caller.principal,
         )
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.RestoreSnapshotResponse.FromString(write.saved_response)
-            importer, next_cursor = await self._store.restore(write.tx, tenant_id, batch, at=at, by=who.principal)
+            importer, next_cursor = await self._store.restore(write.tx, tenant_id, batch, at=at, by=caller.principal)
             response = pb.RestoreSnapshotResponse(
                 counts=transfer_convert.import_counts(importer),
                 errors=transfer_convert.import_errors(importer),
@@ -125,13 +126,13 @@ class SnapshotHandlers:
         return response
 
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
-        who, snapshot_id = caller(context), UUID(request.snapshot_id)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller, snapshot_id = caller_of(context), UUID(request.snapshot_id)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.DeleteSnapshotResponse()
-            await self._store.delete_snapshot(write.tx, who.tenant(), snapshot_id, at=now(), by=who.principal)
+            await self._store.delete_snapshot(write.tx, caller.tenant(), snapshot_id, at=now(), by=caller.principal)
             await write.save(pb.DeleteSnapshotResponse())
-        await self._store.continue_snapshots(who.tenant())
+        await self._store.continue_snapshots(caller.tenant())
         return pb.DeleteSnapshotResponse()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
@@ -27,21 +28,21 @@ class SourceTrustHandlers:
         self._idempotency = idempotency
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
-        who, at = caller(context), now()
-        draft = TrustDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+        caller, at = caller_of(context), now()
+        draft = TrustDraft.of(request, ImportTimes.of(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.SetSourceTrustResponse.FromString(write.saved_response)
-            trust = await self._store.set_source_trust(write.tx, who.tenant(), draft, at=at, by=who.principal)
+            trust = await self._store.set_source_trust(write.tx, caller.tenant(), draft, at=at, by=caller.principal)
             return await write.save(pb.SetSourceTrustResponse(source_trust=_source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
-        found = await self._store.get_source_trust(caller(context).tenant(), key_of(request.source))
+        found = await self._store.get_source_trust(caller_of(context).tenant(), key_of(request.source))
         return pb.GetSourceTrustResponse(source_trust=_source_trust(found))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         place = read_token(request.page_token, tenant_id, request) or [""]
         found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
         page = fit_items(_source_trust(trust) for trust in found[:size])
@@ -51,11 +52,11 @@ class SourceTrustHandlers:
     async def DeleteSourceTrust(
         self, request: pb.DeleteSourceTrustRequest, context: Context
     ) -> pb.DeleteSourceTrustResponse:
-        who = caller(context)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_source_trust(
-                    write.tx, who.tenant(), key_of(request.source), at=now(), by=who.principal
+                    write.tx, caller.tenant(), key_of(request.source), at=now(), by=caller.principal
                 )
                 await write.save(pb.DeleteSourceTrustResponse())
         return pb.DeleteSourceTrustResponse()

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
@@ -46,12 +47,12 @@ class TransferHandlers:
         self._embeddings = embeddings
 
     async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
-        who, tenant_id, size = caller(context), caller(context).tenant(), resolve_page_size(request.page_size)
+        caller, tenant_id, size = caller_of(context), caller_of(context).tenant(), resolve_page_size(request.page_size)
         cursor: TransferCursor | None = convert.read_cursor(request, tenant_id)
         lines: list[str] = []
         if cursor is None:
             at = now()
-            await self._store.start_export(tenant_id, at=at, by=who.principal)
+            await self._store.start_export(tenant_id, at=at, by=caller.principal)
             lines.append(transfer_model.header(at.isoformat()))
             cursor = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
         at, items, length = _moment(cursor.phase), 0, 0
@@ -77,13 +78,13 @@ class TransferHandlers:
         )
 
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
         lines_read = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
         if len(lines_read) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
-        import_batch = await self._store.prepare_import(lines_read, at=at, by=who.principal)
+        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        import_batch = await self._store.prepare_import(lines_read, at=at, by=caller.principal)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
                 return pb.ImportDataResponse.FromString(write.saved_response)
@@ -94,7 +95,7 @@ class TransferHandlers:
                 _MODES[request.mode],
                 dry_run=request.dry_run,
                 at=at,
-                by=who.principal,
+                by=caller.principal,
             )
             response = pb.ImportDataResponse(
                 counts=convert.import_counts(importer),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 
@@ -22,9 +23,9 @@ class VaultHandlers:
         self._idempotency = idempotency
 
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
-        who = caller(context)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RotateTenantKeyResponse.FromString(write.saved_response)
-            key_id, count, more = await self._store.rotate(write.tx, who.tenant(), at=now(), by=who.principal)
+            key_id, count, more = await self._store.rotate(write.tx, caller.tenant(), at=now(), by=caller.principal)
             return await write.save(pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=count, more=more))

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import watches_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -42,16 +43,16 @@ class WebhookHandlers:
         self._sender = sender
 
     async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("watch"):
             draft = WebhookDraft.of(request.watch, active=True)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateWatchResponse.FromString(write.saved_response)
             watch = await self._store.create_watch(
-                write.tx, who.tenant(), draft, key, grant_ids=who.grant_ids, at=at, by=who.principal
+                write.tx, caller.tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
             response = await write.save(pb.CreateWatchResponse(watch=_watch(watch)))
         # The saved response has no secret: a repeat does not show it again.
@@ -59,11 +60,11 @@ class WebhookHandlers:
         return response
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
-        watch = await self._store.get_watch(caller(context).tenant(), UUID(request.watch_id))
+        watch = await self._store.get_watch(caller_of(context).tenant(), UUID(request.watch_id))
         return pb.GetWatchResponse(watch=_watch(watch))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_watches(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_watch(watch) for watch in found[:size])
         more = len(found) > len(page)
@@ -72,54 +73,54 @@ class WebhookHandlers:
         )
 
     async def UpdateWatch(self, request: pb.UpdateWatchRequest, context: Context) -> pb.UpdateWatchResponse:
-        who, watch_id = caller(context), parse_id(request.watch.watch_id)
+        caller, watch_id = caller_of(context), parse_id(request.watch.watch_id)
         if watch_id is None:
             raise FieldInvalid(violations=[("watch.watch_id", "must name the watch")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateWatchResponse.FromString(write.saved_response)
-            before = await self._store.lock_watch(write.tx, who.tenant(), watch_id)
+            before = await self._store.lock_watch(write.tx, caller.tenant(), watch_id)
             before.check_revision(request.watch.revision)
             with prefix_field_paths("watch"):
                 draft = before.draft.update(request)
             self._sender.check_url(draft.webhook_url)
-            grant_ids = grants_after_update(before.grant_ids, request, who)
+            grant_ids = grants_after_update(before.grant_ids, request, caller)
             watch = await self._store.update_watch(
-                write.tx, who.tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=who.principal
+                write.tx, caller.tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
             )
             return await write.save(pb.UpdateWatchResponse(watch=_watch(watch)))
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
-        who, watch_id = caller(context), UUID(request.watch_id)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller, watch_id = caller_of(context), UUID(request.watch_id)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_watch(write.tx, who.tenant(), watch_id, at=now(), by=who.principal)
+                await self._store.delete_watch(write.tx, caller.tenant(), watch_id, at=now(), by=caller.principal)
                 await write.save(pb.DeleteWatchResponse())
         return pb.DeleteWatchResponse()
 
     async def RotateWatchSecret(
         self, request: pb.RotateWatchSecretRequest, context: Context
     ) -> pb.RotateWatchSecretResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RotateWatchSecretResponse.FromString(write.saved_response)
-            watch = await self._store.rotate_secret(write.tx, who.tenant(), key, at=at, by=who.principal)
+            watch = await self._store.rotate_secret(write.tx, caller.tenant(), key, at=at, by=caller.principal)
             response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(watch)))
         response.secret = secret_text(key.secret)
         return response
 
     async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).tenant()
         watch = await self._store.get_watch(tenant_id, UUID(request.watch_id))
         error = await self._sender.test(tenant_id, watch)
         return pb.TestWatchResponse(delivered=error is None, error=error or "")
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
         rows = await self._deliveries.list_deliveries(
             tenant_id,
             UUID(request.watch_id),
@@ -134,18 +135,18 @@ class WebhookHandlers:
         )
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
-        who = caller(context)
-        async with self._idempotency.begin(who.tenant(), IdempotencyKey.of(who, request)) as write:
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RetryDeliveryResponse.FromString(write.saved_response)
-            row = await self._deliveries.retry_delivery(write.tx, who.tenant(), UUID(request.delivery_id), at=now())
+            row = await self._deliveries.retry_delivery(write.tx, caller.tenant(), UUID(request.delivery_id), at=now())
             return await write.save(pb.RetryDeliveryResponse(delivery=_delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
         done = await self._sender.deliver(
-            caller(context).tenant(),
+            caller_of(context).tenant(),
             request.limit or _DEFAULT_DELIVERIES,
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
         )
