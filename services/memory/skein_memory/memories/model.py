@@ -341,7 +341,9 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
     ]
 
 
-def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], caller: Caller, *, at: datetime) -> list[Memory]:
+def with_times(
+    memories: Sequence[Memory], messages: Sequence[pb.Memory], caller: Caller, *, at: datetime
+) -> list[Memory]:
     """Return new memories with the update_times of an import. Raises PermissionMissing and FieldInvalid."""
     require_keep_times(caller)
     pairs = zip(memories, messages, strict=True)
