@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import blocks_pb2
 from skein_kit.idempotency.store import LIFETIME
+from skein_memory.blocks.convert import block_prefix
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
@@ -73,8 +73,7 @@ async def purge_blocks(
             QUERIES["clear_block_responses"],
             tenant_id=tenant_id,
             since_time=at - LIFETIME,
-            # The first bytes of a block in a response.
-            names=[blocks_pb2.Block(block_id=block_id).SerializeToString() for block_id in block_ids],
+            names=[block_prefix(block_id) for block_id in block_ids],
         ),
     }
     if own:
