@@ -1,4 +1,4 @@
-"""Idempotent writes that are rolled back: dry runs, and looks at a saved response."""
+"""Idempotent writes that are rolled back: dry runs, and reads of a saved response."""
 
 from __future__ import annotations
 

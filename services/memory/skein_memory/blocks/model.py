@@ -16,7 +16,7 @@ from skein_memory.validation import check_storable
 if TYPE_CHECKING:
     from skein.memory.v1 import blocks_pb2 as pb
 
-# The most characters of a value, whatever its label, unless the block says otherwise.
+# The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
 # Blocks of one agent about one subject, or without a subject.
@@ -72,7 +72,7 @@ class BlockDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """A block: its content, and what the service recorded."""
+    """A block: its content, times and principals."""
 
     block_id: str
     draft: BlockDraft

@@ -56,7 +56,7 @@ def fill_template(value: str, variables: Mapping[str, str]) -> str:
 
 
 def prompt_order(label: str) -> tuple[int, str]:
-    """Return where a label comes in a prompt."""
+    """Return the key that orders labels in a prompt."""
     return _FIRST.get(label, len(_FIRST)), label
 
 

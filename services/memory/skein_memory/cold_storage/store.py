@@ -210,11 +210,11 @@ class ArchiveStore:
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
-        # Compared by what hangs on them too: a link or a tag changes no revision.
+        # Their rows are compared too, because a link or a tag changes no revision.
         if await archive_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
             return None
         await tx.execute(QUERIES["lock_archive_creation"], tenant_id=tenant_id)
-        # A purge that looked through all archives up to one has only newer ones to look through.
+        # A purge that has scanned all archives up to one only scans newer ones afterwards.
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
         await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
@@ -325,7 +325,7 @@ class ArchiveStore:
 
 
 async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
-    """Keep others from an archive and from those that some memories lie in; return which of these lie in one.
+    """Lock an archive, and the archives of some other memories; return which of these memories are archived.
 
     Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
     """

@@ -25,7 +25,7 @@ SUPERSEDED = "superseded"
 STATUSES: Mapping[int, str] = {
     value: name.removeprefix("CONFLICT_STATUS_").lower() for name, value in pb.ConflictStatus.items() if value
 }
-# Of conflicts that are not settled; None stands for those without a resolution.
+# Statuses of open conflicts; None: without a resolution.
 OPEN: frozenset[str | None] = frozenset({None, "needs_review"})
 # Where one of the two may be the right one.
 _DECIDED = frozenset({"resolved", SUPERSEDED})
@@ -33,7 +33,7 @@ CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
 
 
 def statuses_of(request: pb.ListConflictsRequest) -> frozenset[str | None]:
-    """Return the statuses that a request selects; None stands for conflicts without a resolution."""
+    """Return the statuses that a request selects; None: conflicts without a resolution."""
     if request.statuses:
         return frozenset(STATUSES.get(status) for status in request.statuses)
     return frozenset({None, *STATUSES.values()}) if request.show_settled else OPEN

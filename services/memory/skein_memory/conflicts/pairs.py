@@ -40,7 +40,7 @@ class ConflictFilter:
     """The requested conflicts."""
 
     all_types: bool
-    # None stands for pairs without a resolution.
+    # None: pairs without a resolution.
     statuses: frozenset[str | None]
 
 

@@ -103,7 +103,7 @@ class CurationStore:
     async def reinforce(
         self, tx: Transaction, tenant_id: UUID, name: str, by_much: Reinforcement, *, at: datetime, by: str
     ) -> ReinforceResult:
-        """Raise the scores of a memory and of its neighbours, but not of what contradicts it. Raises MemoryNotFound."""
+        """Raise the scores of a memory and its neighbours, except those that contradict it. Raises MemoryNotFound."""
         memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
         neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
         memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])

@@ -126,7 +126,7 @@ class ArchivePurgeStore:
     async def purge_matching(
         self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
-        """Purge what matches from some archives after one; their files are read."""
+        """Purge matching memories from some archives after one, whose files are read."""
         async with self._database.transaction(tenant_id) as tx:
             scanned = await tx.rows(
                 QUERIES["walk_archives"],

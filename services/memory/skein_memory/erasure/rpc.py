@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 DEFAULT_PURGE = 100
-# Earlier versions and links that come with one exported memory.
+# Earlier versions and links of one exported memory.
 _MAX_VERSIONS = 100
 _MAX_LINKS = 1000
 

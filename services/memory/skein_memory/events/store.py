@@ -27,14 +27,14 @@ class EventBatch:
     """Some of the log, in order."""
 
     changes: Sequence[Change]
-    # Up to here everything was read; what comes later lies behind it.
+    # All changes up to here were read; later ones have higher positions.
     position: Position
     # There is nothing else yet.
     is_all: bool
 
 
 class EventStore:
-    """Reads what happened."""
+    """Reads the event log."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -74,7 +74,7 @@ def infer_links(
 ) -> tuple[list[InferredLink], bool]:
     """Return pairs with shared tags that are not `linked`, those with the most first; and whether there are more."""
     numbers = {tag: number for number, tag in enumerate(sorted({tag for own in tags.values() for tag in own}))}
-    # A set of tags as the bits of one number: what two share is counted without looking at each tag.
+    # A set of tags as the bits of one number, so that shared tags are counted at once.
     bits = {memory_id: sum(1 << numbers[tag] for tag in own) for memory_id, own in sorted(tags.items()) if own}
     found = [
         (-shared.bit_count(), older, newer)
@@ -155,7 +155,7 @@ def shortest_paths(
     if start not in left:
         return []
     found: list[list[Step]] = []
-    # Of two that wait with one length the one goes on whose steps were stronger from the first on.
+    # Of two paths of one length, the one with the stronger steps from the start on is continued first.
     waiting: list[tuple[int, tuple[int, ...], list[Step]]] = [(left[start], (), [])]
     while waiting and len(found) < count:
         _, ranks, path = heappop(waiting)

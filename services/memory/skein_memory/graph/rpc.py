@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item", bound=Message)
 
-# What each part of an answer may take; together they stay below what clients receive (4 MiB).
+# Bytes of each part of a response; together they stay below the limit of clients (4 MiB).
 _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024

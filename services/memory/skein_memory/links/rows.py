@@ -87,7 +87,7 @@ async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -
 
 
 async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, at: datetime, by: str) -> list[Link]:
-    """Remove links for good, keep what they were, and record the event; return those that were there."""
+    """Remove links for good, store their revisions and events, and return them."""
     rows = await tx.rows(QUERIES["delete_links"], tenant_id=tenant_id, link_ids=list(link_ids))
     links = sorted((Link(**dict(row)) for row in rows), key=lambda link: link.link_id)
     await writer.insert_revisions(tx, tenant_id, [_former(link, until=at, by=by) for link in links])

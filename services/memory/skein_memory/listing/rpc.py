@@ -93,7 +93,7 @@ class ListingHandlers:
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
-    """Convert up to `count` versions, newest first; the one after the last only tells what the last changed."""
+    """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
     made = [
         pb.MemoryVersion(
             memory=memories_convert.memory(version.memory),

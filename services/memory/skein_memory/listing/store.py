@@ -334,7 +334,7 @@ class _FilteredScan:
 
 
 def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
-    """Return what a call's condition may scan. Raises ReadTooCostly when that is all of what the tenant has left."""
+    """Return the scan budget of a call. Raises ReadTooCostly when the tenant has none left."""
     if scan_cost.scan_cost_sql(condition, ENTRIES):
         return tx.database.scans.begin(tenant_id)
     return ScanBudget(tx.database.scans, tenant_id)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from skein_memory.snapshots.store import SnapshotStore
 
 DEFAULT_MONTHS_AHEAD = 3
-# Memories that a call scans for decay, and those that one transaction does.
+# Memories that a call scans for decay, and memories of one transaction.
 DEFAULT_DECAYED = 500
 DECAYED_BATCH_SIZE = 100
-# Memories that a call brings up to date.
+# Memories that a call reindexes.
 DEFAULT_REINDEXED = 500
 
 

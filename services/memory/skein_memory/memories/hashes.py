@@ -36,7 +36,7 @@ def content_hash(type_name: str, content: str, data: str | None) -> bytes:
 
 
 def hash_without_data(type_name: str, content: str) -> bytes:
-    """Return the hash that versions before migration 37 gave a memory, whatever its data."""
+    """Return the hash of releases before migration 37, which left the data out."""
     return hashlib.sha256(f"{type_name}\n{content}".encode()).digest()
 
 
@@ -49,7 +49,7 @@ def _canonical(value: object) -> str:
 
 
 def _number(numeral: str) -> str:
-    """Write a number by sign, digits and exponent: 1e2 and 100 alike, 3.0 with the digits behind its point."""
+    """Write a number by sign, digits and exponent: 1e2 and 100 alike, 3.0 with the digits after its point."""
     try:
         sign, digits, exponent = Decimal(numeral).as_tuple()
     except InvalidOperation:

@@ -263,7 +263,7 @@ def _violations(
 
 
 def _rule(name: object, value: object) -> str:
-    """Describe what a value must be, without the value."""
+    """Describe a rule for a value, without the value."""
     sentences = {
         "type": f"must be of type {value}",
         "enum": f"must be one of {value}",

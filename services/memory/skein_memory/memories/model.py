@@ -41,7 +41,7 @@ FACT = "fact"
 DEFAULT_TYPE = "note"
 DEFAULT_CONFIDENCE = 0.7
 DEFAULT_IMPORTANCE = 0.5
-# Clocks differ; an id that lies in the future would sort before everything that is written until then.
+# Clocks differ. An id from the future would sort before all later memories until then.
 MAX_AHEAD = timedelta(minutes=5)
 # An entry of a B-tree holds some 2,700 bytes, and lists are filtered by source.
 MAX_SOURCE_BYTES = 2000
@@ -146,7 +146,7 @@ class Draft:
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     def is_expired(self, at: datetime) -> bool:
-        """Return whether its expiry had come at the time `at`."""
+        """Return whether it has expired at the time `at`."""
         return self.expire_time is not None and self.expire_time <= at
 
     @property
@@ -203,7 +203,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """A memory: its content, and what the service recorded."""
+    """A memory: its content, times and principals."""
 
     memory_id: UUID
     draft: Draft
@@ -225,7 +225,7 @@ class Memory:
         return self.delete_time is None
 
     def is_expired(self, at: datetime) -> bool:
-        """Return whether its expiry had come at the time `at`."""
+        """Return whether it has expired at the time `at`."""
         return self.draft.is_expired(at)
 
     def is_visible(self, at: datetime) -> bool:
@@ -323,7 +323,7 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
         indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
     ids: dict[int, UUID] = {}
     for group in indexes_by_time.values():
-        # Ids carry milliseconds, so what lies within one is put in order here.
+        # Ids carry milliseconds, so memories of one millisecond are ordered here.
         ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
         ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
     return [

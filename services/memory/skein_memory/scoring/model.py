@@ -45,7 +45,7 @@ TYPE_IMPORTANCE: Mapping[str, float] = {"note": 0.04, "fact": 0.02, "journal": 0
 _DAY_SECONDS = 86400.0
 _HOUR_SECONDS = 3600.0
 _YEAR_DAYS = 365.0
-# Importance that stands in one's metadata as priority 9 and more, 7 and more, 4 and more of ten, and the rest.
+# Rates of decay by the least priority, from 0 to 10.
 _DECAY_RATES = ((9, 0.01), (7, 0.02), (4, 0.05), (0, 0.1))
 # The weighted formula uses this for numbers that the metadata does not have.
 _NEUTRAL = 0.5

@@ -191,7 +191,7 @@ class SnapshotStore:
         return after
 
     async def _finish(self, tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> None:
-        """Record the event of a snapshot that is ready, and hide those that are too many now."""
+        """Record the event of a ready snapshot, and drop the oldest beyond the retention."""
         at, by = snapshot.create_time, snapshot.created_by
         await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
         policy = await self._policies.of(tx, tenant_id)

@@ -148,7 +148,7 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     rows = await tx.rows(QUERIES["next_block_ids"], tenant_id=tenant_id, after_id=after, count=count)
     ids = [row["block_id"] for row in rows]
     if at is not None:
-        # So that a purge that comes meanwhile finds the copies.
+        # A concurrent purge then finds the copies.
         await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
     found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:

@@ -48,7 +48,7 @@ class TransferStore:
     async def read_batch(
         self, tenant_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, now: datetime
     ) -> tuple[list[TransferItem], TransferCursor | None]:
-        """Read a batch of a tenant's memory as it was at a time, less what has expired since; and the next cursor."""
+        """Read a batch of a tenant's memory as of a time, without expired memories; and the next cursor."""
         async with self._database.transaction(tenant_id) as tx:
             items, last = await exporter.read_batch(
                 tx, tenant_id, cursor.kind, after=cursor.after, count=count, at=at, now=now

@@ -200,7 +200,7 @@ class MasterKeyCheck:
             return
 
     async def ready(self) -> bool:
-        """Return whether no key is missing, and log what is."""
+        """Return whether all keys are configured, and log a missing one."""
         try:
             await self._settle()
         except SettingInvalid as invalid:

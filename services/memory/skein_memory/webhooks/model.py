@@ -53,7 +53,7 @@ class WebhookDraft:
 
     @classmethod
     def of(cls, watch: pb.Watch, *, active: bool) -> Self:
-        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and what a bad condition is refused with."""
+        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
         return cls(
             display_name=watch.display_name,
             event_types=tuple(sorted(watch.event_types)),
@@ -115,7 +115,7 @@ class Webhook:
     last_delivery_time: datetime | None
     last_error: str | None
     disable_time: datetime | None
-    # Host and port: what a back-off belongs to.
+    # Host and port, which share a backoff.
     destination: str
     # Failures in a row, of any watch with this destination.
     destination_failures: int
@@ -155,7 +155,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What came of an attempt; no error: it was delivered."""
+    """The outcome of an attempt; no error: it was delivered."""
 
     attempt: Attempt
     error: str | None
@@ -182,7 +182,7 @@ def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, 
 
 
 def retry_delay(attempts: int, chance: float) -> timedelta:
-    """Return how long to wait after so many failed attempts; `chance`, 0 to 1, spreads those that failed together.
+    """Return the backoff after so many failed attempts; `chance`, 0 to 1, spreads attempts that failed together.
 
     Exponential back-off with full jitter, of which at least a fifth is waited.
     """
@@ -191,7 +191,7 @@ def retry_delay(attempts: int, chance: float) -> timedelta:
 
 
 def jitter(chance: float) -> float:
-    """Return which part of a pause is waited, for a chance of 0 to 1."""
+    """Return the share of a pause for a chance of 0 to 1."""
     return 0.2 + 0.8 * chance
 
 

@@ -224,7 +224,7 @@ def watch_of(row: asyncpg.Record) -> Webhook:
 async def record_watch_event(
     tx: Transaction, tenant_id: UUID, kind: str, watch_id: UUID, *, at: datetime, by: str
 ) -> None:
-    """Record what happened to a webhook."""
+    """Record an event of a webhook."""
     event = Event(type=kind, entity_type="watch", entity_id=str(watch_id), summary=kind.replace("_", " "))
     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
