@@ -29,11 +29,11 @@ from skein_memory.webhooks.model import (
 from skein_memory.webhooks.store import (
     AFTER_ALL,
     WebhookStore,
+    disable_webhooks_of_ended_grants,
     draft_of,
-    end_watches_with_grants,
-    read_watch,
-    record_watch_event,
-    watch_of,
+    read_webhook,
+    record_webhook_event,
+    webhook_of,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _EVENTS_BATCH_SIZE = 200
 _MIN_EVENTS_BATCH_SIZE = 20
 _DELIVERIES_BATCH_SIZE = 1000
-_WATCHES_BATCH_SIZE = 1000
+_WEBHOOKS_BATCH_SIZE = 1000
 # Another worker claims a delivery after this time when its worker stopped.
 _LEASE = timedelta(seconds=60)
 _RETENTION = timedelta(days=7)
@@ -64,7 +64,7 @@ MAX_DUE_COUNTED = 1000
 class QueueStatus:
     """The state of the queue: active webhooks, events that are left, and due deliveries."""
 
-    is_watched: bool = False
+    has_webhooks: bool = False
     more: bool = False
     # Deliveries that are due, MAX_DUE_COUNTED at most, and the time of the oldest.
     due: int = 0
@@ -77,14 +77,14 @@ class DeliveryStore:
     def __init__(self, database: Database, *, policies: Policies, webhooks: WebhookStore) -> None:
         self._database = database
         self._policies = policies
-        self._watches = webhooks
+        self._webhooks = webhooks
 
     async def list_deliveries(
         self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
     ) -> list[asyncpg.Record]:
         """Read up to `count` deliveries of a webhook, newest first. Raises WatchNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            await read_watch(tx, tenant_id, watch_id)
+            await read_webhook(tx, tenant_id, watch_id)
             return await tx.rows(
                 QUERIES["list_deliveries"],
                 tenant_id=tenant_id,
@@ -109,16 +109,16 @@ class DeliveryStore:
         more = False
         async with self._database.transaction(tenant_id) as tx:
             # Most tenants have none, and this runs often.
-            if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
+            if not await tx.value(QUERIES["has_active_webhook"], tenant_id=tenant_id):
                 return QueueStatus()
-            await end_watches_with_grants(tx, tenant_id, at)
-            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_BATCH_SIZE)
+            await disable_webhooks_of_ended_grants(tx, tenant_id, at)
+            webhooks = await tx.rows(QUERIES["lock_active_webhooks"], tenant_id=tenant_id, count=_WEBHOOKS_BATCH_SIZE)
             batch_size = min(
-                _EVENTS_BATCH_SIZE, max(_MIN_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
+                _EVENTS_BATCH_SIZE, max(_MIN_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(webhooks)))
             )
             # One scan serves all webhooks at the same position.
             by_position: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
-            for row in watches:
+            for row in webhooks:
                 by_position.setdefault((row["transaction"], row["change_id"]), []).append(row)
             for (transaction, change_id), group in by_position.items():
                 changes = await tx.rows(
@@ -133,7 +133,7 @@ class DeliveryStore:
                 more = more or len(changes) == batch_size
             due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
         count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
-        return QueueStatus(is_watched=True, more=more, due=count, oldest_due=oldest)
+        return QueueStatus(has_webhooks=True, more=more, due=count, oldest_due=oldest)
 
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
@@ -145,7 +145,7 @@ class DeliveryStore:
         """
         until = at + _LEASE
         async with self._database.transaction(tenant_id) as tx:
-            await end_watches_with_grants(tx, tenant_id, at)
+            await disable_webhooks_of_ended_grants(tx, tenant_id, at)
             claimed = await tx.rows(
                 QUERIES["claim_deliveries"],
                 tenant_id=tenant_id,
@@ -162,16 +162,16 @@ class DeliveryStore:
             change_rows = await tx.rows(
                 QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
-            watches = await tx.rows(
-                QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
+            webhooks = await tx.rows(
+                QUERIES["get_webhooks"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
             )
         changes = {row["change_id"]: row for row in change_rows}
-        known = {row["watch_id"]: watch_of(row) for row in watches}
+        known = {row["watch_id"]: webhook_of(row) for row in webhooks}
         return [
             Attempt(
                 delivery_id=row["delivery_id"],
                 attempts=row["attempts"],
-                watch=known[row["watch_id"]],
+                webhook=known[row["watch_id"]],
                 event=_event_of(changes[row["change_id"]]),
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,
@@ -195,27 +195,27 @@ class DeliveryStore:
                 delivery_ids=[attempt.delivery_id for attempt in attempts],
                 attempts=[attempt.attempts for attempt in attempts],
             )
-            for until in sorted({attempt.until for attempt in attempts if attempt.watch.is_failing}):
-                destinations = {attempt.watch.destination for attempt in attempts if attempt.until == until}
+            for until in sorted({attempt.until for attempt in attempts if attempt.webhook.is_failing}):
+                destinations = {attempt.webhook.destination for attempt in attempts if attempt.until == until}
                 await tx.execute(
                     QUERIES["release_probes"], tenant_id=tenant_id, at=at, until=until, destinations=list(destinations)
                 )
 
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
         """Record the outcomes of attempts: times of retries, dead deliveries, and disabled webhooks."""
-        by_watch: dict[UUID, list[Outcome]] = {}
+        by_webhook: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
         async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.of(tx, tenant_id)
-            destinations = {outcome.attempt.watch.destination for outcome in outcomes}
+            destinations = {outcome.attempt.webhook.destination for outcome in outcomes}
             await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
             for outcome in outcomes:
                 # Another worker that tried the delivery after the lease counts it itself.
                 if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_outcome_columns(outcome, at)):
-                    watch = outcome.attempt.watch
-                    by_watch.setdefault(watch.watch_id, []).append(outcome)
+                    webhook = outcome.attempt.webhook
+                    by_webhook.setdefault(webhook.watch_id, []).append(outcome)
                     if outcome.is_healthy is not None:
-                        claimed = (watch.destination, outcome.attempt.until)
+                        claimed = (webhook.destination, outcome.attempt.until)
                         by_destination.setdefault(claimed, []).append(outcome.is_healthy)
             for (destination, until), results in sorted(by_destination.items()):
                 await tx.execute(
@@ -232,7 +232,7 @@ class DeliveryStore:
                     # Spread, not secret.
                     spread=jitter(random.random()),  # noqa: S311
                 )
-            for watch_id, ended in sorted(by_watch.items()):
+            for watch_id, ended in sorted(by_webhook.items()):
                 errors = [outcome.error for outcome in ended if outcome.error is not None]
                 row = await tx.row(
                     QUERIES["count_attempt"],
@@ -245,8 +245,8 @@ class DeliveryStore:
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await record_watch_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
-                await self._watches.rewrap(tx, tenant_id, watch_id)
+                    await record_webhook_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
+                await self._webhooks.rewrap(tx, tenant_id, watch_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
         """Remove some of the deliveries that ended a week ago; return how many."""
@@ -259,7 +259,7 @@ class DeliveryStore:
 async def _queue_changes(
     tx: Transaction,
     tenant_id: UUID,
-    watches: Sequence[asyncpg.Record],
+    webhooks: Sequence[asyncpg.Record],
     changes: Sequence[asyncpg.Record],
     *,
     at: datetime,
@@ -267,7 +267,7 @@ async def _queue_changes(
     """Queue the next events for webhooks at one position in the log, as far as they match."""
     deliveries = [
         {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
-        for row in watches
+        for row in webhooks
         for change_id in await _matching_changes(tx, tenant_id, draft_of(row), changes, at=at)
     ]
     ids = new_ids(at, len(deliveries))
@@ -277,9 +277,9 @@ async def _queue_changes(
         [{"delivery_id": delivery_id, **values} for delivery_id, values in zip(ids, deliveries, strict=True)],
     )
     await tx.execute(
-        QUERIES["advance_watches"],
+        QUERIES["advance_webhooks"],
         tenant_id=tenant_id,
-        watch_ids=[row["watch_id"] for row in watches],
+        watch_ids=[row["watch_id"] for row in webhooks],
         transaction=changes[-1]["transaction"],
         change_id=changes[-1]["change_id"],
     )

@@ -52,13 +52,13 @@ class WebhookDraft:
     is_active: bool
 
     @classmethod
-    def of(cls, watch: pb.Watch, *, active: bool) -> Self:
+    def of(cls, webhook: pb.Watch, *, active: bool) -> Self:
         """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
         return cls(
-            display_name=watch.display_name,
-            event_types=tuple(sorted(watch.event_types)),
-            condition=watch.where.strip(),
-            webhook_url=watch.webhook_url,
+            display_name=webhook.display_name,
+            event_types=tuple(sorted(webhook.event_types)),
+            condition=webhook.where.strip(),
+            webhook_url=webhook.webhook_url,
             is_active=active,
         ).validate()
 
@@ -117,7 +117,7 @@ class Webhook:
     disable_time: datetime | None
     # Host and port, which share a backoff.
     destination: str
-    # Failures in a row, of any watch with this destination.
+    # Failures in a row, of any webhook with this destination.
     destination_failures: int
     # Nothing is sent before; None: the destination is not known to fail.
     retry_time: datetime | None
@@ -146,7 +146,7 @@ class Attempt:
 
     delivery_id: UUID
     attempts: int
-    watch: Webhook
+    webhook: Webhook
     event: Mapping[str, object]
     create_time: datetime
     # No other worker tries it before.
@@ -166,7 +166,7 @@ class Outcome:
 def is_healthy(status: int | None) -> bool:
     """Return whether a response shows that its destination works; None: no response came.
 
-    What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
+    What is wrong with one request (4xx) is wrong with one webhook. Servers that fail or ask for less are left alone.
     """
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 

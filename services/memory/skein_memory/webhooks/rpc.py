@@ -51,22 +51,22 @@ class WebhookHandlers:
         async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateWatchResponse.FromString(write.saved_response)
-            watch = await self._store.create_watch(
+            webhook = await self._store.create_webhook(
                 write.tx, caller.tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
-            response = await write.save(pb.CreateWatchResponse(watch=_watch(watch)))
+            response = await write.save(pb.CreateWatchResponse(watch=_watch(webhook)))
         # The saved response has no secret: a repeat does not show it again.
         response.secret = secret_text(key.secret)
         return response
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
-        watch = await self._store.get_watch(caller_of(context).tenant(), UUID(request.watch_id))
-        return pb.GetWatchResponse(watch=_watch(watch))
+        webhook = await self._store.get_webhook(caller_of(context).tenant(), UUID(request.watch_id))
+        return pb.GetWatchResponse(watch=_watch(webhook))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
         tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_watches(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_watch(watch) for watch in found[:size])
+        found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
+        page = fit_items(_watch(webhook) for webhook in found[:size])
         more = len(found) > len(page)
         return pb.ListWatchesResponse(
             watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
@@ -81,22 +81,22 @@ class WebhookHandlers:
         async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateWatchResponse.FromString(write.saved_response)
-            before = await self._store.lock_watch(write.tx, caller.tenant(), watch_id)
+            before = await self._store.lock_webhook(write.tx, caller.tenant(), watch_id)
             before.check_revision(request.watch.revision)
             with prefix_field_paths("watch"):
                 draft = before.draft.update(request)
             self._sender.check_url(draft.webhook_url)
             grant_ids = grants_after_update(before.grant_ids, request, caller)
-            watch = await self._store.update_watch(
+            webhook = await self._store.update_webhook(
                 write.tx, caller.tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
             )
-            return await write.save(pb.UpdateWatchResponse(watch=_watch(watch)))
+            return await write.save(pb.UpdateWatchResponse(watch=_watch(webhook)))
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
         caller, watch_id = caller_of(context), UUID(request.watch_id)
         async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_watch(write.tx, caller.tenant(), watch_id, at=now(), by=caller.principal)
+                await self._store.delete_webhook(write.tx, caller.tenant(), watch_id, at=now(), by=caller.principal)
                 await write.save(pb.DeleteWatchResponse())
         return pb.DeleteWatchResponse()
 
@@ -108,15 +108,15 @@ class WebhookHandlers:
         async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RotateWatchSecretResponse.FromString(write.saved_response)
-            watch = await self._store.rotate_secret(write.tx, caller.tenant(), key, at=at, by=caller.principal)
-            response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(watch)))
+            webhook = await self._store.rotate_secret(write.tx, caller.tenant(), key, at=at, by=caller.principal)
+            response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(webhook)))
         response.secret = secret_text(key.secret)
         return response
 
     async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
         tenant_id = caller_of(context).tenant()
-        watch = await self._store.get_watch(tenant_id, UUID(request.watch_id))
-        error = await self._sender.test(tenant_id, watch)
+        webhook = await self._store.get_webhook(tenant_id, UUID(request.watch_id))
+        error = await self._sender.test(tenant_id, webhook)
         return pb.TestWatchResponse(delivered=error is None, error=error or "")
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:

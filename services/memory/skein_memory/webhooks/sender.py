@@ -94,7 +94,7 @@ class WebhookSender:
         slow receiver only blocks its own share of the slots.
         """
         queued = await self._store.enqueue(tenant_id, at=now())
-        if not queued.is_watched:
+        if not queued.has_webhooks:
             return DeliveryCounts(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
         run = self._runs.get(tenant_id)
         if queued.due and not self._is_stopping:
@@ -125,52 +125,52 @@ class WebhookSender:
             del self._runs[tenant_id]
 
     async def _attempt(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
-        body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
-        error, healthy = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
+        body = body_of(attempt.webhook.watch_id, attempt.event, attempt.create_time)
+        error, healthy = await self._send(tenant_id, attempt.webhook, attempt.delivery_id, body)
         if error is None:
             NOTIFICATION_DELAY.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
         return Outcome(attempt=attempt, error=error, is_healthy=healthy)
 
-    async def test(self, tenant_id: UUID, watch: Webhook) -> str | None:
+    async def test(self, tenant_id: UUID, webhook: Webhook) -> str | None:
         """Send a test event; return the error, None for none."""
-        if not self._slots.free_by_destination(tenant_id).get(watch.destination, 1) or not self._slots.reserve(
+        if not self._slots.free_by_destination(tenant_id).get(webhook.destination, 1) or not self._slots.reserve(
             tenant_id, 1
         ):
             return "busy"
-        self._slots.begin(tenant_id, watch)
+        self._slots.begin(tenant_id, webhook)
         try:
             at = now()
             event = {
                 "event_type": "test",
                 "entity_type": "watch",
-                "entity_id": str(watch.watch_id),
+                "entity_id": str(webhook.watch_id),
                 "summary": "a test of the watch",
                 "payload": {},
             }
-            error, _ = await self._send(tenant_id, watch, new_id(at), body_of(watch.watch_id, event, at))
+            error, _ = await self._send(tenant_id, webhook, new_id(at), body_of(webhook.watch_id, event, at))
             return error
         finally:
-            self._slots.end(tenant_id, watch)
+            self._slots.end(tenant_id, webhook)
 
     async def _send(
-        self, tenant_id: UUID, watch: Webhook, delivery_id: UUID, body: bytes
+        self, tenant_id: UUID, webhook: Webhook, delivery_id: UUID, body: bytes
     ) -> tuple[str | None, bool | None]:
         """Return the error, None for none; and whether the destination works, None when it was not tried."""
         try:
-            headers = headers_of(self._key_of(tenant_id, watch), delivery_id, body, now())
+            headers = headers_of(self._key_of(tenant_id, webhook), delivery_id, body, now())
             await self._outbound.send(
-                watch.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
+                webhook.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
             )
         except OutboundError as refused:
             DELIVERIES.labels("failed").inc()
             return str(refused), is_healthy(refused.status)
         except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
-            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(webhook.watch_id))
             return "key", None
         except Exception as error:
             DELIVERIES.labels("failed").inc()
-            log.exception("webhook_failed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            log.exception("webhook_failed", tenant_id=str(tenant_id), watch_id=str(webhook.watch_id))
             return f"fault {type(error).__name__}", None
         DELIVERIES.labels("delivered").inc()
         return None, True
@@ -245,13 +245,13 @@ class _TenantSender:
             slots.release(tenant_id, unused)
         self._limit -= len(attempts)
         for attempt in attempts:
-            slots.begin(tenant_id, attempt.watch)
+            slots.begin(tenant_id, attempt.webhook)
             task = asyncio.create_task(self._try(tenant_id, attempt))
             self._attempts[task] = attempt
-            task.add_done_callback(functools.partial(self._end, attempt.watch))
+            task.add_done_callback(functools.partial(self._end, attempt.webhook))
 
-    def _end(self, watch: Webhook, _task: object) -> None:
-        self._slots.end(self._tenant_id, watch)
+    def _end(self, webhook: Webhook, _task: object) -> None:
+        self._slots.end(self._tenant_id, webhook)
 
     async def _ended(self) -> list[Outcome]:
         """Wait until an attempt ends or more deliveries may be due; return the outcomes of ended attempts."""
