@@ -33,7 +33,7 @@ from skein_kit.policies.store import Policies
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
-from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
+from skein_memory.memories.model import Draft, create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
@@ -137,11 +137,13 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         session = await database("session", prepare_vectors)
         indexer = Indexer(recall.index, recall.vectors, registry, vectors)
         sampler = Sampler(recall, share=0.0)
+        idempotency = IdempotencyStore(memory, "memory")
         here = _Here(
+            idempotency=idempotency,
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(
                 memory,
-                idempotency=IdempotencyStore(memory, "memory"),
+                idempotency=idempotency,
                 quotas=QuotaCounter("memory"),
                 policies=Policies(),
                 vault=Vault(MasterKeys(None)),
@@ -266,6 +268,7 @@ class _Here:
 
     caller: Caller
     memories: MemoryStore
+    idempotency: IdempotencyStore
     messages: MessageStore
     session_idempotency: SessionIdempotencyStore
     searcher: RecallSearcher
@@ -281,13 +284,11 @@ class _Here:
         draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
         (memory,) = create_memories([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
-        response = memory_pb2.CreateMemoryResponse()
-
-        def show(stored: Sequence[Memory]) -> None:
-            response.memory.CopyFrom(memory_wire.memory(stored[0]))
-
-        once = IdempotencyKey.of(self.caller, request)
-        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response, show, at=at)
+        key, tenant_id = IdempotencyKey.of(self.caller, request), self.caller.tenant()
+        async with self.memories.begin_create(tenant_id, [memory], at=at) as (tx, scored):
+            response = memory_pb2.CreateMemoryResponse(memory=memory_wire.memory(scored[0]))
+            await self.idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            await self.memories.create_memories(tx, tenant_id, [memory], documents, at=at)
         await self._index(documents)
 
     async def append_messages(self, number: int) -> None:

@@ -31,7 +31,7 @@ MARKS = {
     "{table}": "embeddings_all_minilm_l6_v2",
     "{condition}": "true",
     "{column}": "session_id",
-    "{value}": "wanted.value",
+    "{value}": "requested.value",
 }
 # What is planned once for each connection, and so for a tenant of middling size whoever comes.
 PLANNED_ONCE = (

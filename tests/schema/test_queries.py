@@ -30,7 +30,7 @@ EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",
     "{condition}": "true",
     "{column}": "entries.session_id",
-    "{value}": "wanted.value",
+    "{value}": "requested.value",
 }
 
 

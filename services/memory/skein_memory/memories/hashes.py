@@ -1,10 +1,18 @@
-"""The hash by which an equal memory is recognised. Pure."""
+"""Hashes of memories: `content_hash` is the same for equal memories, `fingerprint` for duplicates. No I/O."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from decimal import Decimal, InvalidOperation
+from uuid import UUID
+
+_PREFIX = 160
+
+# Fingerprints of memories with a key lie in the lower half of all numbers, so that they can be walked alone.
+_UPPER_HALF = 1 << 127
+
+FIRST_WITHOUT_KEY = UUID(int=_UPPER_HALF)
 
 
 class _Numeral(str):
@@ -28,7 +36,7 @@ def content_hash(type_name: str, content: str, data: str | None) -> bytes:
 
 
 def hash_without_data(type_name: str, content: str) -> bytes:
-    """Return the hash that versions before migration 37 gave a memory, whatever its data."""
+    """Return the hash of releases before migration 37, which left the data out."""
     return hashlib.sha256(f"{type_name}\n{content}".encode()).digest()
 
 
@@ -41,7 +49,7 @@ def _canonical(value: object) -> str:
 
 
 def _number(numeral: str) -> str:
-    """Write a number by sign, digits and exponent: 1e2 and 100 alike, 3.0 with the digits behind its point."""
+    """Write a number by sign, digits and exponent: 1e2 and 100 alike, 3.0 with the digits after its point."""
     try:
         sign, digits, exponent = Decimal(numeral).as_tuple()
     except InvalidOperation:
@@ -55,3 +63,33 @@ def _number(numeral: str) -> str:
         text = short
     # Postgres knows no negative zero.
     return f"{'-' if sign and text else ''}{text or '0'}e{exponent}"
+
+
+def normalize_spaces(text: str) -> str:
+    """Return a text in lower case, its spaces reduced to single ones between words."""
+    return " ".join(text.lower().split())
+
+
+def fingerprint(type_name: str, *, key: str | None, title: str | None, content: str, content_hash: bytes) -> UUID:
+    """Return a number that memories of one type share when they have the same key, or title, or beginning.
+
+    The title counts where there is no key, the first 160 characters where there is no title either. Case and spaces do
+    not matter.
+    """
+    if key and normalize_spaces(key):
+        kind, text = "key", normalize_spaces(key)
+    elif title and normalize_spaces(title):
+        kind, text = "title", normalize_spaces(title)
+    else:
+        kind, text = "text", normalize_spaces(content)[:_PREFIX]
+        if not text:
+            # Only structured content: the same when all of it is the same.
+            kind, text = "data", content_hash.hex()
+    digest = hashlib.sha256(f"{type_name}\n{kind}\n{text}".encode()).digest()[:16]
+    number = int.from_bytes(digest, "big") & (_UPPER_HALF - 1)
+    return UUID(int=number if kind == "key" else number | _UPPER_HALF)
+
+
+def has_key(number: UUID) -> bool:
+    """Return whether a fingerprint is that of memories with a key."""
+    return number < FIRST_WITHOUT_KEY

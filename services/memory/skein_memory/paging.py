@@ -1,4 +1,4 @@
-"""Pages that are read in batches, so that neither the page nor one read exceeds its limit."""
+"""Pages of lists: where one begins, and how much fits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES
+from skein_kit.errors import PageTokenInvalid
+from skein_kit.ids import parse_id
+from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from uuid import UUID
 
 Item = TypeVar("Item", bound=Message)
 
@@ -18,7 +21,6 @@ class PageBuilder(Generic[Item]):
     """The first items that fit one response; the very first always fits."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.items: list[Item] = []
         self.is_full = False
         self._bytes = 0
@@ -44,3 +46,14 @@ class PageBuilder(Generic[Item]):
             self.items.append(item)
             self._bytes += length
         return len(self.items) - before
+
+
+def read_id_cursor(request: Message, tenant_id: UUID) -> UUID | None:
+    """Return the last id of the page before; None for the first page."""
+    token = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
+    if token is None:
+        return None
+    id_ = parse_id(token[0]) if len(token) == 1 else None
+    if id_ is None:
+        raise PageTokenInvalid
+    return id_
