@@ -1,4 +1,4 @@
-"""The operator's first key, made beside the service: whoever may connect to the database may become its operator."""
+"""The operator's first key, which needs no service: access to the database is enough."""
 
 from __future__ import annotations
 

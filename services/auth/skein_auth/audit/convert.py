@@ -1,15 +1,14 @@
-"""Conversion of audit to protobuf messages; secrets and hashes stay out."""
+"""Audit events as protobuf messages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2
-from skein_kit.rpc import well_known_types
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    import asyncpg
-
+    from skein_auth.audit.model import AuditEvent
 
 _OUTCOMES = {
     "success": accounts_pb2.AUDIT_OUTCOME_SUCCESS,
@@ -17,17 +16,17 @@ _OUTCOMES = {
 }
 
 
-def audit_event(row: asyncpg.Record) -> accounts_pb2.AuditEvent:
+def audit_event(value: AuditEvent) -> accounts_pb2.AuditEvent:
     return accounts_pb2.AuditEvent(
-        audit_event_id=str(row["audit_event_id"]),
-        event=row["event"],
-        outcome=_OUTCOMES[row["outcome"]],
-        reason=row["reason"],
-        principal=row["principal"],
-        target=row["target"],
-        client_id=row["client_id"],
-        address=row["address"],
-        user_agent=row["user_agent"],
-        request_id=row["request_id"],
-        create_time=well_known_types.to_timestamp(row["create_time"]),
+        audit_event_id=str(value.audit_event_id),
+        event=value.event,
+        outcome=_OUTCOMES[value.outcome],
+        reason=value.reason,
+        principal=value.principal,
+        target=value.target,
+        client_id=value.client_id,
+        address=value.address,
+        user_agent=value.user_agent,
+        request_id=value.request_id,
+        create_time=to_timestamp(value.create_time),
     )

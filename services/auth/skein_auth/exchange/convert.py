@@ -1,4 +1,4 @@
-"""Conversion of exchange to protobuf messages; secrets and hashes stay out."""
+"""Identities as protobuf messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def introspection(identity: AuthenticatedIdentity | None) -> pb.IntrospectResponse:
-    """Say who it is; of None nothing but that it is not active."""
+    """None is a credential that is not active, of which nothing is told."""
     if identity is None:
         return pb.IntrospectResponse(active=False)
     return pb.IntrospectResponse(
@@ -25,8 +25,8 @@ def introspection(identity: AuthenticatedIdentity | None) -> pb.IntrospectRespon
     )
 
 
-def exchanged(token: str, ends: float) -> pb.ExchangeResponse:
-    """`ends` is in Unix seconds."""
+def exchange_response(token: str, expire_time: float) -> pb.ExchangeResponse:
+    """`expire_time` is in Unix seconds."""
     return pb.ExchangeResponse(
-        token=token, expire_time=well_known_types.to_timestamp(datetime.fromtimestamp(ends, UTC))
+        token=token, expire_time=well_known_types.to_timestamp(datetime.fromtimestamp(expire_time, UTC))
     )

@@ -1,4 +1,4 @@
-"""RPCs: exchange and introspection of credentials."""
+"""The RPCs of credentials: exchange and introspection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein_auth.signing.keyring import Keyring
 
 
-class ExchangeRpc:
+class ExchangeHandlers:
     """Exchange and introspection of credentials."""
 
     def __init__(
@@ -31,17 +31,23 @@ class ExchangeRpc:
         at = now()
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         if request.HasField("system"):
-            identity = await self._authenticator.of_system(request.system.key, request.system.service, tenant_id)
+            identity = await self._authenticator.authenticate_system(
+                request.system.key, request.system.service, tenant_id
+            )
         else:
-            identity = await self._authenticator.of_bearer(request.bearer, tenant_id, at, audience=request.audience)
+            identity = await self._authenticator.authenticate_bearer(
+                request.bearer, tenant_id, at, audience=request.audience
+            )
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
-        return convert.exchanged(*await self._keyring.signed(identity.caller, at=at.timestamp(), until=until))
+        return convert.exchange_response(
+            *await self._keyring.sign_identity(identity.caller, at=at.timestamp(), until=until)
+        )
 
     async def GetCheckKeys(
         self, request: auth_pb2.GetCheckKeysRequest, context: Context
     ) -> auth_pb2.GetCheckKeysResponse:
-        return auth_pb2.GetCheckKeysResponse(check_keys=await self._check_keys.known())
+        return auth_pb2.GetCheckKeysResponse(check_keys=await self._check_keys.all())
 
     async def Introspect(self, request: auth_pb2.IntrospectRequest, context: Context) -> auth_pb2.IntrospectResponse:
-        found = await self._introspector.introspect(request.credential, caller(context).tenant(), now())
-        return convert.introspection(found)
+        identity = await self._introspector.introspect(request.credential, caller(context).tenant(), now())
+        return convert.introspection(identity)

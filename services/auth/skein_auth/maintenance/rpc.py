@@ -1,4 +1,4 @@
-"""RPCs: deletion of expired rows and of a tenant."""
+"""The RPCs of the worker: deletion of expired rows, and the purge of a tenant."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 
 
-class MaintenanceRpc:
-    """Deletion of expired rows and of a tenant."""
+class MaintenanceHandlers:
+    """Deletion of expired rows, and the purge of a tenant."""
 
     def __init__(self, store: MaintenanceStore) -> None:
         self._store = store

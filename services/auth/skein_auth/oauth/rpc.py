@@ -1,4 +1,4 @@
-"""RPCs: the authorization server."""
+"""The RPCs of the authorization server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_auth.signing.access_tokens import AccessTokens
 
 
-class OAuthRpc:
+class OAuthHandlers:
     """The authorization server."""
 
     def __init__(
@@ -55,19 +55,19 @@ class OAuthRpc:
     async def CreateAuthorization(
         self, request: oauth_pb2.CreateAuthorizationRequest, context: Context
     ) -> oauth_pb2.CreateAuthorizationResponse:
-        return convert.authorization(await self._authorizations.ask(request))
+        return convert.authorization(await self._authorizations.create(request))
 
     async def ApproveAuthorization(
         self, request: oauth_pb2.ApproveAuthorizationRequest, context: Context
     ) -> oauth_pb2.ApproveAuthorizationResponse:
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
-        url = await self._authorizations.answer(caller(context), request, tenant_id)
+        url = await self._authorizations.approve(caller(context), request, tenant_id)
         return oauth_pb2.ApproveAuthorizationResponse(redirect_url=url)
 
     async def ExchangeToken(
         self, request: oauth_pb2.ExchangeTokenRequest, context: Context
     ) -> oauth_pb2.ExchangeTokenResponse:
-        return convert.given(await self._endpoint.exchange(request))
+        return convert.token_response(await self._endpoint.exchange(request))
 
     async def StartDeviceAuthorization(
         self, request: oauth_pb2.StartDeviceAuthorizationRequest, context: Context
@@ -96,18 +96,20 @@ class OAuthRpc:
     async def IntrospectToken(
         self, request: oauth_pb2.IntrospectTokenRequest, context: Context
     ) -> oauth_pb2.IntrospectTokenResponse:
-        client = who = None
+        client = requester = None
         if request.bearer:
-            identity = await self._introspector.of_bearer(request.bearer, None, now())
-            who = convert.may_introspect(identity.caller)
+            identity = await self._introspector.authenticate_bearer(request.bearer, None, now())
+            requester = identity.caller
+            if requester.tenant_id is None or "keys.read" not in requester.permissions:
+                raise InvalidClient
         else:
-            client = await self._clients.authenticated(request.client)
+            client = await self._clients.authenticate(request.client)
             if client.token_endpoint_auth_method == AUTH_METHOD_NONE:
                 raise InvalidClient
-        worth = await self._endpoint.introspect(client, who, request.token)
-        return convert.worth(worth, self._tokens.issuer())
+        introspection = await self._endpoint.introspect(client, requester, request.token)
+        return convert.introspection(introspection, self._tokens.issuer())
 
     async def GetUserInfo(
         self, request: oauth_pb2.GetUserInfoRequest, context: Context
     ) -> oauth_pb2.GetUserInfoResponse:
-        return convert.user(*await self._endpoint.user(request.access_token))
+        return convert.user(*await self._endpoint.get_user(request.access_token))

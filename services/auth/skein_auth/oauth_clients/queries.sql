@@ -11,7 +11,7 @@ VALUES
      :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time,
      :source_hash);
 
--- take_over_client --
+-- import_client --
 -- Keep a client that registered with an earlier system; no row comes back when its id is taken.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
@@ -24,7 +24,7 @@ VALUES
 ON CONFLICT ON CONSTRAINT clients_pkey DO NOTHING
 RETURNING client_id;
 
--- keep_document --
+-- upsert_metadata_document --
 -- Keep what a client-id metadata document says, in the place of what it said before; a registered client stays.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
@@ -80,7 +80,7 @@ WHERE client_id = :client_id;
 -- Let registrations come one after the other until the transaction ends: each counts those before it in auth.clients.
 SELECT pg_advisory_xact_lock('auth.clients'::regclass::bigint);
 
--- evict_idle_clients --
+-- delete_unused_clients_for_room --
 -- Remove clients that were never granted anything, so that there is room for one more of a source and of all: the oldest
 -- first, none that is younger than `before`, and none that a device waits for.
 DELETE FROM auth.clients AS c
@@ -108,7 +108,7 @@ SELECT NOT EXISTS (
         WHERE source_hash IS NOT NULL AND grant_expire_time IS NULL
         OFFSET :most::integer - 1);
 
--- delete_idle_clients --
+-- delete_unused_clients --
 -- Remove some clients that registered themselves and have had no grant since a time; imported ones stay.
 DELETE FROM auth.clients AS c
 WHERE coalesce(c.grant_expire_time, c.create_time) < :before

@@ -16,7 +16,7 @@ SELECT service_account_id, display_name, permissions, agent_id, disabled, revisi
 FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;
 
--- share_service_account --
+-- lock_service_account_for_share --
 -- Read what bounds the keys of a service account, and keep it from going until the transaction ends.
 SELECT permissions, agent_id
 FROM auth.service_accounts
