@@ -8,7 +8,7 @@ VALUES
      :user_agent, :request_id, :create_time);
 
 -- list_audit_events --
--- Read a page of a tenant's events, newest first, of one account or of all; `before` is the last one of the page before.
+-- Read a page of a tenant's events, newest first, of one account or of all; `before` is the last id of the page before.
 SELECT tenant_id, audit_event_id, event, outcome, reason, principal, account_id, target, client_id, address, user_agent,
     request_id, create_time
 FROM auth.audit_events

@@ -38,7 +38,7 @@ EVENTS = frozenset(
         "account_deleted",
         # An account was changed.
         "account_updated",
-        # A person let an API key outlive the application that created it.
+        # A person let an API key outlive the grant that created it.
         "api_key_adopted",
         # An API key was created.
         "api_key_created",
@@ -52,13 +52,13 @@ EVENTS = frozenset(
         "authorization_denied",
         # An OAuth client was deleted.
         "client_deleted",
-        # An OAuth client did not prove itself.
+        # The credentials of an OAuth client were wrong.
         "client_refused",
         # An OAuth client was registered or imported.
         "client_registered",
         # An OAuth client was changed.
         "client_updated",
-        # An authorization code came a second time, and its tokens were revoked.
+        # An authorization code was presented again, and its session was revoked.
         "code_replayed",
         # An authorization code was exchanged for tokens.
         "code_used",
@@ -70,9 +70,9 @@ EVENTS = frozenset(
         "device_approved",
         # A person denied a device.
         "device_denied",
-        # A link that verifies an address was sent.
+        # A link that verifies an address was requested.
         "email_verification_requested",
-        # A link showed that the address is the account's.
+        # A link verified the address of an account.
         "email_verified",
         # An identity of a provider was linked to the account.
         "identity_linked",
@@ -80,17 +80,17 @@ EVENTS = frozenset(
         "identity_unlinked",
         # The operator set the legacy token.
         "legacy_token_set",
-        # The operator created the token of such a link.
+        # The operator created a one-time token.
         "one_time_token_created",
         # A person changed the password.
         "password_changed",
-        # A password was set through such a link.
+        # A password was reset by a link.
         "password_reset",
-        # A link that sets a password was sent.
+        # A link that resets a password was requested.
         "password_reset_requested",
-        # A refresh token that was replaced came back, and its sign-in ended.
+        # A replaced refresh token was presented again, and its session was revoked.
         "refresh_reused",
-        # A person let a service account outlive the application that created it.
+        # A person let a service account outlive the grant that created it.
         "service_account_adopted",
         # A service account was created.
         "service_account_created",
@@ -98,11 +98,11 @@ EVENTS = frozenset(
         "service_account_deleted",
         # A service account was changed.
         "service_account_updated",
-        # A person signed in, or was refused.
+        # A person logged in, or was refused.
         "sign_in",
-        # A sign-in, or the grant of an application, was ended from elsewhere.
+        # A person's session, or an application's grant, was revoked.
         "sign_in_revoked",
-        # A person signed out.
+        # A person logged out.
         "sign_out",
         # A person created an account.
         "sign_up",
@@ -118,7 +118,7 @@ EVENTS = frozenset(
         "totp_confirmed",
         # The second factor was removed.
         "totp_disabled",
-        # A person began to set up a second factor.
+        # A person started a second factor.
         "totp_started",
     }
 )

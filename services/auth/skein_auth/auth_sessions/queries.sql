@@ -130,7 +130,7 @@ WHERE tenant_id = :tenant_id
                      LIMIT :size);
 
 -- purge_auth_sessions --
--- Delete some sessions of a tenant that is being purged.
+-- Purge some sessions of a deleted tenant.
 DELETE FROM auth.sign_ins
 WHERE tenant_id = :tenant_id
   AND sign_in_id IN (SELECT s.sign_in_id FROM auth.sign_ins s WHERE s.tenant_id = :tenant_id LIMIT :size);

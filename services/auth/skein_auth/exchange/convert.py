@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def introspection(identity: AuthenticatedIdentity | None) -> pb.IntrospectResponse:
-    """None is a credential that is not active, of which nothing is told."""
+    """None is a credential that is not active; the response contains nothing else."""
     if identity is None:
         return pb.IntrospectResponse(active=False)
     return pb.IntrospectResponse(

@@ -66,7 +66,7 @@ log = logs.get("auth")
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings(Settings):
-    """Which identity providers people may sign in with."""
+    """Settings of the identity providers."""
 
     # Issuers of OpenID Connect, separated by spaces or commas, each as name=issuer;client_id and, if there are more
     # clients, ;client_id of each. Callers say the name.
@@ -75,8 +75,8 @@ class ProviderSettings(Settings):
     github_client_id: str = ""
     # The secret of SKEIN_GITHUB_CLIENT_ID.
     github_client_secret: str = field(default="", repr=False)
-    # Accept a GitHub token whichever app it was made for, and so everybody whose token any app ever got hold of. For
-    # people who moved in with a system that did so.
+    # Accept GitHub tokens of every app. Then any app that has a person's token can log in as that person. For systems
+    # that moved in and did so.
     github_any_app: bool = False
     # GitHub's API; of GitHub Enterprise https://<host>/api/v3.
     github_url: str = GITHUB_URL

@@ -72,7 +72,7 @@ def device(value: PendingDevice) -> pb.GetDeviceAuthorizationResponse:
 
 
 def introspection(value: TokenIntrospection | None, issuer: str) -> pb.IntrospectTokenResponse:
-    """None is a token that is not active, of which nothing is told."""
+    """None is a token that is not active; the response contains nothing else."""
     if value is None:
         return pb.IntrospectTokenResponse(active=False)
     return pb.IntrospectTokenResponse(

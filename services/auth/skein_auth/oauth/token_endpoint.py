@@ -78,7 +78,7 @@ class TokenResponse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenIntrospection:
-    """What introspection tells about a live token (RFC 7662)."""
+    """The introspection of a live token (RFC 7662)."""
 
     kind: str
     scopes: frozenset[str]
@@ -169,9 +169,11 @@ class TokenEndpoint:
         )
         if introspection is None:
             return None
-        is_clients = client is not None and introspection.client_id == client.client_id
-        is_tenants = caller is not None and caller.tenant_id is not None and introspection.tenant_id == caller.tenant_id
-        return introspection if is_clients or is_tenants else None
+        is_own_token = client is not None and introspection.client_id == client.client_id
+        is_tenant_token = (
+            caller is not None and caller.tenant_id is not None and introspection.tenant_id == caller.tenant_id
+        )
+        return introspection if is_own_token or is_tenant_token else None
 
     async def get_user(self, text: str) -> tuple[AuthSessionState, frozenset[str]]:
         """Return the state of the token's session, and the scopes. Raises InvalidToken and InsufficientScope."""
@@ -180,7 +182,7 @@ class TokenEndpoint:
             claims = await self.tokens.verify(text, None, at)
         except Unauthenticated:
             raise InvalidToken from None
-        state = await self._standing(claims)
+        state = await self._live_state(claims)
         if state is None:
             raise InvalidToken
         scopes = claims.scopes & state.scopes
@@ -403,7 +405,7 @@ class TokenEndpoint:
                 return None
             scopes &= stored.permissions
         else:
-            state = await self._standing(claims)
+            state = await self._live_state(claims)
             allowed = None if state is None else await self._allowed(claims.tenant_id, state.account_id)
             if state is None or allowed is None:
                 return None
@@ -420,7 +422,7 @@ class TokenEndpoint:
             expire_time=claims.expire_time,
         )
 
-    async def _standing(self, claims: AccessClaims) -> AuthSessionState | None:
+    async def _live_state(self, claims: AccessClaims) -> AuthSessionState | None:
         """Return the live session of a token; None when it is revoked, expired or another client's."""
         if claims.sign_in_id is None:
             return None

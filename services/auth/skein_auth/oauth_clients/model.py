@@ -298,13 +298,13 @@ def with_credentials(client: Client, client_id: UUID) -> tuple[Client, BearerTok
         if client.token_endpoint_auth_method == AUTH_METHOD_NONE
         else BearerToken.made(SECRET_PREFIX, NO_TENANT, client_id)
     )
-    manages = BearerToken.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
+    registration_token = BearerToken.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
     known = replace(
         client,
         secret_hash=None if secret is None else secret.secret_hash(),
-        registration_hash=manages.secret_hash(),
+        registration_hash=registration_token.secret_hash(),
     )
-    return known, secret, manages
+    return known, secret, registration_token
 
 
 def imported_client(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
@@ -356,7 +356,7 @@ def _name(metadata: Mapping[str, Any]) -> str:
     """Read the name for the consent page: without characters that are invisible or change the text direction."""
     name = _text(metadata, "client_name", 255)
     if not name.isprintable():
-        raise InvalidClientMetadata(violations=[("client_name", "holds characters that do not show")])
+        raise InvalidClientMetadata(violations=[("client_name", "has invisible characters")])
     return name
 
 
