@@ -79,8 +79,8 @@ class AuthSettings(Settings):
     verification_seconds: int = 86_400
     # Seconds that a link which sets a password works.
     password_reset_seconds: int = 3600
-    # Most failures within the window: logins to one account from one source (of IPv6: one /64) or one known device, codes
-    # beside a right password of one account, and secrets of one client.
+    # Most failures within the window: logins to one account from one source (of IPv6: one /64) or one known device,
+    # codes beside a right password of one account, and secrets of one client.
     attempts_most: int = 10
     # Most failures of one source that are recorded within the window. Right credentials always pass.
     address_attempts_most: int = 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from skein_kit.admission.fair_queue import CallState, FairQueue, QueuedCall
 from skein_kit.errors import Overloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
 
 # Longest wait in a queue that does not get shorter; in a burst, three times as long.
@@ -52,7 +51,7 @@ class PasswordQueue:
 
     def __init__(self, *, working: int, waiting: int) -> None:
         """Admit `working` calls at a time and let `waiting` calls wait."""
-        self._turns = FairQueue(
+        self._queue = FairQueue(
             AdaptiveLimit(least=working, most=working, target_seconds=_RETRY_SECONDS),
             most_waiting=waiting,
             wait_seconds=_WAIT_SECONDS,
@@ -61,23 +60,14 @@ class PasswordQueue:
     async def take(self, queue_key: QueueKey) -> Callable[[], None]:
         """Wait for a slot and return the function that releases it. Raises Overloaded."""
         at = time.monotonic()
-        turn = self._turns.arrive(queue_key.key, at=at)
-        if turn.state is CallState.WAITING:
-            await self._wait(turn)
-        if turn.state is not CallState.RUNNING:
+        call = self._queue.arrive(queue_key.key, at=at)
+        if call.state is CallState.WAITING:
+            await self._wait(call)
+        if call.state is not CallState.RUNNING:
             raise Overloaded(after=_RETRY_SECONDS)
-        return lambda: self._turns.leave(turn, time.monotonic())
+        return lambda: self._queue.leave(call, time.monotonic())
 
-    @asynccontextmanager
-    async def turn(self, queue_key: QueueKey) -> AsyncIterator[None]:
-        """Run the block in a slot. Raises Overloaded."""
-        leave = await self.take(queue_key)
-        try:
-            yield
-        finally:
-            leave()
-
-    async def _wait(self, turn: QueuedCall) -> None:
+    async def _wait(self, call: QueuedCall) -> None:
         """Wait until a call is admitted or refused."""
         loop = asyncio.get_running_loop()
         changed = loop.create_future()
@@ -86,12 +76,12 @@ class PasswordQueue:
             if not changed.done():
                 changed.set_result(None)
 
-        turn.told = wake
-        timer = loop.call_later(turn.until - turn.arrived, lambda: self._turns.late(turn, time.monotonic()))
+        call.told = wake
+        timer = loop.call_later(call.until - call.arrived, lambda: self._queue.late(call, time.monotonic()))
         try:
             await changed
         except asyncio.CancelledError:
-            self._turns.leave(turn, time.monotonic())
+            self._queue.leave(call, time.monotonic())
             raise
         finally:
             timer.cancel()

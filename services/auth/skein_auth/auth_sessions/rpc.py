@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import accounts_pb2
+from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.auth_sessions.store import revoke_all_sessions, revoke_one_session
 from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
@@ -37,40 +37,38 @@ class AuthSessionHandlers:
         self._audit = audit
         self._idempotency = idempotency
 
-    async def RefreshSession(
-        self, request: accounts_pb2.RefreshSessionRequest, context: Context
-    ) -> accounts_pb2.RefreshSessionResponse:
-        return accounts_pb2.RefreshSessionResponse(tokens=await self._sessions.refresh(request.refresh_token))
+    async def RefreshSession(self, request: pb.RefreshSessionRequest, context: Context) -> pb.RefreshSessionResponse:
+        return pb.RefreshSessionResponse(tokens=await self._sessions.refresh(request.refresh_token))
 
-    async def SignOut(self, request: accounts_pb2.SignOutRequest, context: Context) -> accounts_pb2.SignOutResponse:
+    async def SignOut(self, request: pb.SignOutRequest, context: Context) -> pb.SignOutResponse:
         session_id = caller_of(context).sign_in_id
         if session_id is not None and await self._store.revoke(NO_TENANT, session_id, now(), "sign_out"):
             await self._audit.record("sign_out")
-        return accounts_pb2.SignOutResponse()
+        return pb.SignOutResponse()
 
     async def ListAuthSessions(
-        self, request: accounts_pb2.ListAuthSessionsRequest, context: Context
-    ) -> accounts_pb2.ListAuthSessionsResponse:
+        self, request: pb.ListAuthSessionsRequest, context: Context
+    ) -> pb.ListAuthSessionsResponse:
         caller = caller_of(context)
         size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, caller.account(), request))
         rows = await self._store.list_of_account(caller.account(), now(), before=before, size=size + 1)
         page = [_auth_session(row, is_current=row.sign_in_id == caller.sign_in_id) for row in rows[:size]]
-        response = accounts_pb2.ListAuthSessionsResponse(auth_sessions=page)
+        response = pb.ListAuthSessionsResponse(auth_sessions=page)
         if len(rows) > size:
             response.next_page_token = pagination.write_token([page[-1].auth_session_id], caller.account(), request)
         return response
 
     async def RevokeAuthSession(
-        self, request: accounts_pb2.RevokeAuthSessionRequest, context: Context
-    ) -> accounts_pb2.RevokeAuthSessionResponse:
+        self, request: pb.RevokeAuthSessionRequest, context: Context
+    ) -> pb.RevokeAuthSessionResponse:
         caller = caller_of(context)
         if bool(request.auth_session_id) == request.all_others:
             raise FieldInvalid(violations=[("auth_session_id", "or all_others is needed, and not both")])
         account_id, at, reason = caller.account(), now(), "revoked_by_account"
         async with self._idempotency.begin_as_account(account_id, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return accounts_pb2.RevokeAuthSessionResponse.FromString(write.saved_response)
+                return pb.RevokeAuthSessionResponse.FromString(write.saved_response)
             target, count = "", 1
             if request.all_others:
                 count = await revoke_all_sessions(write.tx, account_id, at, reason, except_session=caller.sign_in_id)
@@ -79,11 +77,11 @@ class AuthSessionHandlers:
                 await revoke_one_session(write.tx, account_id, session_id, at, reason)
                 target = f"sign_in:{session_id}"
             await self._audit.record_in(write.tx, "sign_in_revoked", account_id=account_id, target=target)
-            return await write.save(accounts_pb2.RevokeAuthSessionResponse(revoked_count=count))
+            return await write.save(pb.RevokeAuthSessionResponse(revoked_count=count))
 
 
-def _auth_session(value: ListedAuthSession, *, is_current: bool) -> accounts_pb2.AuthSession:
-    return accounts_pb2.AuthSession(
+def _auth_session(value: ListedAuthSession, *, is_current: bool) -> pb.AuthSession:
+    return pb.AuthSession(
         auth_session_id=str(value.sign_in_id),
         client_id=value.client_id or "",
         client_name=value.client_name or "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2
+from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import convert
 
 if TYPE_CHECKING:
@@ -18,6 +18,6 @@ class LoginHandlers:
     def __init__(self, login: PasswordLogin) -> None:
         self._login = login
 
-    async def SignIn(self, request: accounts_pb2.SignInRequest, context: Context) -> accounts_pb2.SignInResponse:
+    async def SignIn(self, request: pb.SignInRequest, context: Context) -> pb.SignInResponse:
         tokens, account, device_token = await self._login.login(request)
-        return accounts_pb2.SignInResponse(tokens=tokens, account=convert.account(account), device_token=device_token)
+        return pb.SignInResponse(tokens=tokens, account=convert.account(account), device_token=device_token)

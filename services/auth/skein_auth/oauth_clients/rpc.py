@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import oauth_pb2
+from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth.oauth_clients import convert
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
@@ -28,35 +28,27 @@ class OAuthClientHandlers:
         self._audit = audit
         self._idempotency = idempotency
 
-    async def ImportClient(
-        self, request: oauth_pb2.ImportClientRequest, context: Context
-    ) -> oauth_pb2.ImportClientResponse:
+    async def ImportClient(self, request: pb.ImportClientRequest, context: Context) -> pb.ImportClientResponse:
         imported = self._registry.imported_client(request.client, request.secret_hash)
         async with self._idempotency.begin(NO_TENANT, IdempotencyKey.of(caller(context), request)) as write:
             if write.saved_response is not None:
-                return oauth_pb2.ImportClientResponse.FromString(write.saved_response)
+                return pb.ImportClientResponse.FromString(write.saved_response)
             client, is_new = await self._store.import_client(write.tx, imported)
             if is_new:
                 await self._audit.record_in(write.tx, "client_registered", client_id=client.client_id)
-            return await write.save(oauth_pb2.ImportClientResponse(client=convert.client(client), existed=not is_new))
+            return await write.save(pb.ImportClientResponse(client=convert.client(client), existed=not is_new))
 
-    async def RegisterClient(
-        self, request: oauth_pb2.RegisterClientRequest, context: Context
-    ) -> oauth_pb2.RegisterClientResponse:
+    async def RegisterClient(self, request: pb.RegisterClientRequest, context: Context) -> pb.RegisterClientResponse:
         return convert.registered(*await self._registry.register(request.client, request.initial_access_token))
 
-    async def GetClient(self, request: oauth_pb2.GetClientRequest, context: Context) -> oauth_pb2.GetClientResponse:
+    async def GetClient(self, request: pb.GetClientRequest, context: Context) -> pb.GetClientResponse:
         client = await self._registry.get_managed(request.client_id, request.registration_access_token)
-        return oauth_pb2.GetClientResponse(client=convert.client(client))
+        return pb.GetClientResponse(client=convert.client(client))
 
-    async def UpdateClient(
-        self, request: oauth_pb2.UpdateClientRequest, context: Context
-    ) -> oauth_pb2.UpdateClientResponse:
+    async def UpdateClient(self, request: pb.UpdateClientRequest, context: Context) -> pb.UpdateClientResponse:
         client = await self._registry.update(request.client, request.registration_access_token)
-        return oauth_pb2.UpdateClientResponse(client=convert.client(client))
+        return pb.UpdateClientResponse(client=convert.client(client))
 
-    async def DeleteClient(
-        self, request: oauth_pb2.DeleteClientRequest, context: Context
-    ) -> oauth_pb2.DeleteClientResponse:
+    async def DeleteClient(self, request: pb.DeleteClientRequest, context: Context) -> pb.DeleteClientResponse:
         await self._registry.delete(request.client_id, request.registration_access_token)
-        return oauth_pb2.DeleteClientResponse()
+        return pb.DeleteClientResponse()
