@@ -156,7 +156,6 @@ class ClientRegistry:
             raise InvalidClientMetadata(
                 violations=[("token_endpoint_auth_method", "cannot change between none and a secret; register anew")]
             )
-
         updated = await self._store.update_client(new, registration_token)
         await self._audit.record("client_updated", client_id=before.client_id)
         return updated
