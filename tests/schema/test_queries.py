@@ -23,8 +23,8 @@ GLOBAL = re.compile(
     r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,
 )
-# Tenants are listed over all tenants by the operator and the worker alone.
-DIRECTORY = {"list_tenants"}
+# Tenants are listed over all tenants by the operator and the worker alone; the sessions of one account lie in several.
+DIRECTORY = {"list_tenants", "revoke_auth_sessions_of_account"}
 # What is put in the places that statements leave open.
 EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",

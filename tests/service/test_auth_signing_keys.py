@@ -28,7 +28,6 @@ from skein_cluster.embedded.databases import create_database
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.host.process import Host, run_services
-from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 
@@ -182,14 +181,14 @@ async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str
             await stranger.active()
     async with keyring(url, SystemKeys.of(changed, SYSTEM_KEY)) as heir:
         opened = await heir.active()
-        rotated = await heir.rotate(
-            IdempotencyKey(principal="operator:x", method="rotate", request_id="", fingerprint=b"")
-        )
+        rotated = await heir.generate("identity")
+        async with Database.open(url, service="auth", size=1, timeout=30.0) as database, database.shared() as tx:
+            await heir.rotate(tx, rotated, emergency=False)
     async with keyring(url, SystemKeys.of(changed)) as successor:
         successors = await successor.active()
 
     assert opened.kid == made.kid
-    assert successors.kid == rotated.signing_key.key_id
+    assert successors.kid == rotated.key_id
 
 
 async def test_a_private_half_lies_sealed_in_the_database(url: str) -> None:

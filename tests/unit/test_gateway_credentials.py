@@ -117,7 +117,7 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
 
 def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
-    assert credentials.LIFETIME_SECONDS + tenants.REMEMBER_SECONDS < 5
+    assert credentials.LIFETIME_SECONDS + tenants.TTL_SECONDS < 5
     assert credentials.LIFETIME_SECONDS + signing.VERIFICATION_KEYS_TTL_SECONDS < 5
     assert identity_token._KEY_MAX_AGE_SECONDS < 5
 

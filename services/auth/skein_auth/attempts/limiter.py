@@ -1,12 +1,12 @@
-"""Limits on failed attempts, and on what callers without a credential may do.
+"""Limits on failed attempts, and on calls without a credential.
 
-An attempt is counted before the work and taken back when it ends well, so a burst of tries gets no further than one
-after another. While the count is full only with attempts that may still end well, the next one waits its turn.
-Only what can be guessed is an attempt: passwords, codes that people type, client secrets of another system's making.
-A refused token of 256 random bits is a dead token, so it never keeps live ones of the same address out.
+An attempt counts before the work and is taken back when it succeeds, so a burst of guesses gets no further than a
+sequence. While pending attempts fill the limit, the next one waits for their outcome.
+Only what can be guessed is an attempt: passwords, codes that people type, imported client secrets. A refused token of
+256 random bits is a dead token, so it never blocks live ones of the same address.
 
-A stranger's failures count where the stranger is: for an account or a client together with the source of the call.
-Counts by account alone are reached only by callers that have proved something of the account before.
+A stranger's failures count for an account or client together with the source of the call. Only callers that have
+proved something of an account reach its limit by account alone.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
 
 REFUSED = Counter("skein_auth_attempts_refused_total", "Attempts that were one too many.", ["kind"])
-# Refusals of these codes are the caller's fault; anything else says nothing about what was tried.
-_FAULTS = frozenset(
+# Errors of these codes are the caller's fault; others tell nothing about the credential.
+_CALLER_ERRORS = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
         grpc.StatusCode.NOT_FOUND,
@@ -47,7 +47,7 @@ _FAULTS = frozenset(
         grpc.StatusCode.PERMISSION_DENIED,
     }
 )
-# Who gets one of these guessed nothing: the first half was right, or nothing was guessed at.
+# A caller that gets one of these guessed nothing: the first factor was right, or none was tried.
 _NO_GUESSES = frozenset(
     {
         "SECOND_FACTOR_NEEDED",
@@ -58,59 +58,59 @@ _NO_GUESSES = frozenset(
 )
 _HOUR = timedelta(hours=1)
 _FIRST_PAUSE_SECONDS = 0.01
-_LONGEST_PAUSE_SECONDS = 0.2
-# How long an attempt waits for others that are under way.
-_PATIENCE_SECONDS = 5.0
+_MAX_PAUSE_SECONDS = 0.2
+# How long an attempt waits for pending ones.
+_MAX_WAIT_SECONDS = 5.0
 
 log = logs.get("auth")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So many within a time."""
+    """The most attempts within a window."""
 
     most: int
     window: timedelta
 
 
 def limits(settings: AuthSettings) -> Mapping[str, Limit]:
-    """Return every kind of attempt that there is, with its limit."""
+    """Return the limit of every kind of attempt."""
     window = timedelta(seconds=settings.attempts_window_seconds)
     return {
-        # Failed sign-ins from devices that are not known, by address of the account and source.
+        # Failed logins from unknown devices, by e-mail address and source.
         "sign_in": Limit(settings.attempts_most, window),
-        # Failed sign-ins from a known device, by device.
+        # Failed logins from a known device, by device.
         "device": Limit(settings.attempts_most, window),
         # Wrong codes after the right password or identity, by account.
         "second_factor": Limit(settings.attempts_most, window),
-        # Wrong passwords and codes of a person who is signed in, by sign-in.
+        # Wrong passwords and codes within an auth session, by session.
         "own_proof": Limit(settings.attempts_most, window),
-        # Codes of devices that a person typed and that no device has, by account.
+        # User codes that no device has, by account.
         "user_code": Limit(settings.attempts_most, window),
-        # Wrong secrets of an imported client, by client and source. The right secret passes, if slowly.
+        # Wrong secrets of an imported client, by client and source. The right secret passes, but slowly.
         "client": Limit(settings.attempts_most, window),
-        # Refused identities of a provider that is called for each of them, by source.
+        # Refused identities of a provider that auth calls for each of them, by source.
         "identity": Limit(settings.address_attempts_most, window),
-        # Service accounts' keys without check digits that are not good, by source.
+        # Wrong keys of service accounts without check digits, by source.
         "unchecked_key": Limit(settings.address_attempts_most, window),
-        # Refusals that are recorded, by client and by source. What is right passes whatever these counts say.
+        # Recorded refusals, by client and by source. These limits do not stop a right credential.
         "refused_client": Limit(settings.attempts_most, window),
         "refused_address": Limit(settings.address_attempts_most, window),
         "refused_sign_in": Limit(settings.address_attempts_most, window),
-        # Invitations that are not there, by source.
+        # Unknown invitations, by source.
         "invitation": Limit(settings.sign_ups_most, _HOUR),
         # By source; a sign-up with an invitation by invitation, a device of a client with a secret by client.
         "sign_up": Limit(settings.sign_ups_most, _HOUR),
         "registration": Limit(settings.registrations_most, _HOUR),
         "device_start": Limit(settings.device_starts_most, _HOUR),
         "mail_request": Limit(settings.mail_requests_most, _HOUR),
-        # By purpose and by the address that the mail goes to. The links that used the count up work until it ends.
+        # By purpose and recipient. The links of these mails work until the window ends.
         "mail_to": Limit(settings.mails_to_most, min(_HOUR, timedelta(seconds=settings.password_reset_seconds))),
     }
 
 
 class AttemptLimiter:
-    """Counts attempts for all replicas of auth together."""
+    """Limits attempts, counted for all replicas of auth together."""
 
     def __init__(self, store: AttemptStore, limits: Mapping[str, Limit], clock: Callable[[], datetime] = now) -> None:
         self._store = store
@@ -119,54 +119,59 @@ class AttemptLimiter:
 
     @asynccontextmanager
     async def failing(self, *subjects: tuple[str, str]) -> AsyncIterator[None]:
-        """Refuse with TooManyAttempts when one of the subjects has failed too often, else run the block.
+        """Run the block, unless one of the subjects has failed too often. Raises TooManyAttempts.
 
-        Subjects are pairs of a kind and what it is counted by, such as ("sign_in", from_source(email, address)) and
-        ("identity", address); an empty one is not limited. The attempt counts against all of them when the block raises
-        a refusal that is the caller's fault.
+        Subjects are pairs of a kind and its subject, such as ("sign_in", subject_at_network(email, address)) and
+        ("identity", address); an empty subject has no limit. The attempt counts against all of them when the block
+        raises an error that is the caller's fault.
         """
-        held = await self._held(subjects)
+        counts = await self._reserve(subjects)
         failed = False
         try:
             yield
-        except RpcError as refusal:
-            failed = is_failure(refusal)
+        except RpcError as error:
+            failed = is_failure(error)
             raise
         finally:
-            if held:
-                # In one piece, whoever is cancelled. What cannot be settled counts until its window ends.
+            if counts:
+                # A cancelled call settles too. An attempt that cannot be settled counts until its window ends.
                 with suppress(RpcError):
-                    await asyncio.shield(self._store.settle(held, failed=failed))
+                    await asyncio.shield(self._store.settle(counts, failed=failed))
 
     async def charge(self, kind: str, subject: str) -> None:
-        """Count something that counts however it ends, such as a sign-up by its address; refuse one too many."""
+        """Count an act whatever its outcome, such as a sign-up by its address. Raises TooManyAttempts."""
         at = self._clock()
-        if wanted := self._wanted([(kind, subject)], at):
-            await self._store.hold(wanted, at, held=False, judge=lambda counted: self._judge(counted, at))
+        if requests := self._requests([(kind, subject)], at):
+            async with self._store.reserve(requests, at, pending=False) as counts:
+                self._check(counts, at)
 
     @staticmethod
     def subject_hash(kind: str, subject: str) -> bytes:
-        """Return what stands for a subject in the database; addresses of one IPv6 /64 are one subject."""
+        """Return the SHA-256 of kind and subject; addresses of one IPv6 /64 are one subject."""
         return hashlib.sha256(f"{kind}:{source_network(subject)}".encode()).digest()
 
-    async def _held(self, subjects: Sequence[tuple[str, str]]) -> Sequence[AttemptCount]:
+    async def _reserve(self, subjects: Sequence[tuple[str, str]]) -> Sequence[AttemptCount]:
+        """Count pending attempts, after a wait for those that fill the limit and may still succeed."""
         loop = asyncio.get_running_loop()
-        patience = loop.time() + _PATIENCE_SECONDS
+        deadline = loop.time() + _MAX_WAIT_SECONDS
         pause = _FIRST_PAUSE_SECONDS
         while True:
             at = self._clock()
-            wanted = self._wanted(subjects, at)
-            if not wanted:
+            requests = self._requests(subjects, at)
+            if not requests:
                 return ()
             try:
-                return await self._store.hold(wanted, at, held=True, judge=lambda counted: self._judge(counted, at))  # noqa: B023 - it is called before `at` changes.
-            except _AttemptsPending as under_way:
-                if loop.time() + pause >= patience:
-                    raise _refused(under_way.kind, _PATIENCE_SECONDS) from None
+                async with self._store.reserve(requests, at, pending=True) as counts:
+                    self._check(counts, at)
+            except _AttemptsPending as pending:
+                if loop.time() + pause >= deadline:
+                    raise _refused(pending.kind, _MAX_WAIT_SECONDS) from None
+            else:
+                return counts
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
-    def _wanted(self, subjects: Sequence[tuple[str, str]], at: datetime) -> Sequence[AttemptRequest]:
+    def _requests(self, subjects: Sequence[tuple[str, str]], at: datetime) -> Sequence[AttemptRequest]:
         return [
             AttemptRequest(
                 kind=kind,
@@ -177,10 +182,10 @@ class AttemptLimiter:
             if subject
         ]
 
-    def _judge(self, counted: Sequence[AttemptCount], at: datetime) -> None:
-        over = [one for one in counted if one.count > self._limits[one.kind].most]
+    def _check(self, counts: Sequence[AttemptCount], at: datetime) -> None:
+        over = [one for one in counts if one.count > self._limits[one.kind].most]
         for one in over:
-            # With the attempt at hand left out.
+            # Without the current attempt and the pending ones.
             if one.count - max(one.held, 1) >= self._limits[one.kind].most:
                 raise _refused(one.kind, (one.expire_time - at).total_seconds())
         if over:
@@ -188,16 +193,16 @@ class AttemptLimiter:
 
 
 class _AttemptsPending(Exception):
-    """The limit is reached only if attempts that are under way fail."""
+    """The limit is reached only if pending attempts fail."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
 
 
-def is_failure(refusal: RpcError) -> bool:
-    """Say whether a refusal means that somebody tried something and it was wrong."""
-    return refusal.code in _FAULTS and refusal.reason not in _NO_GUESSES
+def is_failure(error: RpcError) -> bool:
+    """Return whether the error means that the caller tried a wrong credential."""
+    return error.code in _CALLER_ERRORS and error.reason not in _NO_GUESSES
 
 
 def _refused(kind: str, after: float) -> TooManyAttempts:
@@ -206,6 +211,11 @@ def _refused(kind: str, after: float) -> TooManyAttempts:
     return TooManyAttempts(after=max(after, 1.0), kind=kind)
 
 
-def auth_session_subject(who: Caller) -> str:
-    """Return the subject for what a person proves who is signed in: a thief of one sign-in does not stop the others."""
-    return f"{who.account()} {who.sign_in_id}"
+def auth_session_subject(caller: Caller) -> str:
+    """Return the subject for proofs in an auth session: a thief of one session does not block the others."""
+    return f"{caller.account()} {caller.sign_in_id}"
+
+
+def subject_at_network(name: str, address: str) -> str:
+    """Return the subject for attempts at one account or client from one source."""
+    return f"{name} {source_network(address)}"
