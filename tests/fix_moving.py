@@ -17,9 +17,9 @@ from fix_cluster import ARCHIVES, Cluster, Tenant, test_environment
 from fix_command import Ended
 
 from skein_cluster.embedded.databases import create_database, drop_database
-from skein_cluster.importers.sources import FORMATS
-from skein_cluster.importers.sources.base import SourceInvalid
 from skein_cluster.main import skein as main
+from skein_importers.errors import SourceInvalid
+from skein_importers.sources import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -128,4 +128,4 @@ async def refusal_of(form: str, source: str) -> str:
 
     with pytest.raises(SourceInvalid) as caught:
         await asyncio.to_thread(opened)
-    return caught.value.message
+    return str(caught.value)

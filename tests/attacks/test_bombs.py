@@ -30,7 +30,7 @@ from grpc import aio
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein_cluster.backup import extraction, wal_archive
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
-from skein_cluster.importers.records import UnreadableRecord, read_jsonl
+from skein_importers.records import UnreadableRecord, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable

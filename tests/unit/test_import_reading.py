@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skein_cluster.importers.records import Record
-from skein_cluster.importers.sources import memoryvault_json
-from skein_cluster.importers.sources.assistant_store import vector_of
-from skein_cluster.importers.sources.base import Notes, SourceInvalid
-from skein_cluster.importers.sources.orchestrator_pg import open_source
-from skein_cluster.importers.sources.passwords import password_hash_of, sha256_of
-from skein_cluster.importers.sources.rows import Row, parse_time
-from skein_cluster.importers.sources.slugs import slug_of
+from skein_importers.errors import SourceInvalid
+from skein_importers.records import Record
+from skein_importers.sources import memoryvault_json
+from skein_importers.sources.assistant_store import vector_of
+from skein_importers.sources.base import Notes
+from skein_importers.sources.orchestrator_pg import open_source
+from skein_importers.sources.passwords import password_hash_of, sha256_of
+from skein_importers.sources.rows import Row, parse_time
+from skein_importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
     from pathlib import Path

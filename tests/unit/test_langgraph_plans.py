@@ -9,12 +9,12 @@ from langgraph.store.base import SearchOp
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client import AlreadyExists, NotFound, Unavailable
-from skein_client.langgraph import matching, places, values
-from skein_client.langgraph.plans import Call, Planner, together
-from skein_client.langgraph.values import Draft
+from skein_langgraph import items, namespaces, search_filters
+from skein_langgraph.batch_plan import Call, Planner, together
+from skein_langgraph.items import Draft
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-ROOT = places.Root("langgraph")
+ROOT = namespaces.Root("langgraph")
 PLANNER = Planner(root=ROOT, kind="langgraph")
 
 
@@ -163,14 +163,14 @@ def test_a_time_to_live_is_set_anew_when_some_of_it_is_over() -> None:
     memory.memory_id, memory.revision = "m", 3
     memory.update_time.FromDatetime(NOW)
 
-    soon = values.refreshed(memory, ROOT, NOW + timedelta(seconds=59))
-    later = values.refreshed(memory, ROOT, NOW + timedelta(minutes=5))
+    soon = items.refreshed(memory, ROOT, NOW + timedelta(seconds=59))
+    later = items.refreshed(memory, ROOT, NOW + timedelta(minutes=5))
 
     assert soon is None
     assert later is not None
     assert later.expire_time.ToDatetime(tzinfo=UTC) == NOW + timedelta(minutes=15)
     assert later.revision == 3
-    assert values.refreshed(draft("k").memory(ROOT, "langgraph", NOW), ROOT, NOW) is None
+    assert items.refreshed(draft("k").memory(ROOT, "langgraph", NOW), ROOT, NOW) is None
 
 
 def test_a_refresh_that_comes_too_late_harms_nobody() -> None:
@@ -221,11 +221,11 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
     ],
 )
 def test_what_indexes_can_answer_is_asked_of_them(wanted: dict[str, Any] | None, condition: str) -> None:
-    assert matching.where(wanted) == condition
+    assert search_filters.where(wanted) == condition
 
 
 def test_conditions_end_where_there_is_no_more_room_for_them() -> None:
-    many = matching.where({f"name{n}": "x" * 190 for n in range(100)})
+    many = search_filters.where({f"name{n}": "x" * 190 for n in range(100)})
 
     assert len(many) <= 1500
     assert 5 < many.count(" = ") <= 50
@@ -259,4 +259,4 @@ def test_no_two_places_have_one_id_or_tag() -> None:
     ],
 )
 def test_the_texts_of_a_value_are_what_is_searched(value: dict[str, Any], index: Any, text: str) -> None:
-    assert values.searched_text(value, index) == text
+    assert items.searched_text(value, index) == text

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster.commands.import_report import show_report
-from skein_cluster.importers.records import Kind, Record
-from skein_cluster.importers.report import Report
+from skein_importers.records import Kind, Record
+from skein_importers.report import Report
 
 if TYPE_CHECKING:
     import pytest

@@ -15,8 +15,9 @@ from skein_auth.api_keys.model import PREFIX, ApiKeyToken
 from skein_client.connection import CREDENTIALS_FILE, Connection, data_dir, read_ca_file
 from skein_client.errors import Unauthenticated
 from skein_cluster.api.client import open_client, read_credentials
-from skein_cluster.api.organizations import ensure_organization, ensure_tenant
+from skein_cluster.api.organizations import ensure_tenant
 from skein_cluster.embedded.errors import DataDirUnusable
+from skein_importers.organizations import ensure_organization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The tenant of those who come from an earlier system and share one bearer token: made when it is not there."""
+"""The tenant of callers that share one bearer token of an earlier system."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2
 from skein_cluster.api.client import open_client
-from skein_cluster.api.organizations import ensure_organization, ensure_tenant
+from skein_cluster.api.organizations import ensure_tenant
+from skein_importers.organizations import DEFAULT_NAME, DEFAULT_SLUG, ensure_organization
 
 if TYPE_CHECKING:
     from skein_client.connection import Connection
-
-DEFAULT_SLUG = "legacy-default-brain"
 
 
 async def ensure_legacy_tenant(connection: Connection, slug: str, token: str) -> str:
@@ -21,7 +20,7 @@ async def ensure_legacy_tenant(connection: Connection, slug: str, token: str) ->
     The connection is the operator's. Repeating the call changes nothing.
     """
     async with open_client(connection) as operator:
-        organization_id = await ensure_organization(operator, "Default", "default")
+        organization_id = await ensure_organization(operator, DEFAULT_NAME, DEFAULT_SLUG)
         tenant_id = await ensure_tenant(operator, organization_id, slug, slug)
     async with open_client(dataclasses.replace(connection, tenant_id=tenant_id)) as acting:
         await acting.auth.SetLegacyToken(accounts_pb2.SetLegacyTokenRequest(token=token))

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster.importers.locomo import SESSION, TIME_FORMAT
-from skein_cluster.importers.records import RecordInvalid
+from skein_importers.locomo import SESSION, TIME_FORMAT
+from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -25,7 +25,8 @@ from skein_cluster.cli.recall_hits import hit_name
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
+    from skein_client.connection import Connection
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
 
 LIMIT = max(DEPTHS)
@@ -54,26 +55,29 @@ class BenchResult:
 
 @asynccontextmanager
 async def temporary_tenant(
-    operator: ClusterClient, conversation: Conversation, *, keep: bool = False
-) -> AsyncIterator[ClusterClient]:
-    """Lend a fresh tenant that holds the conversation, searchable whole; it is deleted afterwards unless kept."""
-    # A slug is made of the name, and none may come twice.
-    tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
-    try:
-        connection = dataclasses.replace(operator.connection, api_key=api_key, tenant_id="")
-        async with open_client(connection) as api:
-            await store_memories(api, conversation.memories)
-            yield api
-    finally:
-        if not keep:
-            request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
-            request.grace.FromTimedelta(timedelta())
-            # What went wrong before matters more.
-            with contextlib.suppress(SkeinError):
-                await operator.tenancy.DeleteTenant(request)
+    connection: Connection, conversation: Conversation, *, keep: bool = False
+) -> AsyncIterator[Client]:
+    """Create a tenant that holds the conversation with all vectors; delete it afterwards unless `keep`.
+
+    The connection is the operator's; the client that is returned uses the new tenant's key.
+    """
+    async with open_client(connection) as operator:
+        # The slug is derived from the name and must be unique.
+        tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
+        try:
+            async with open_client(dataclasses.replace(connection, api_key=api_key)) as api:
+                await store_memories(api, conversation.memories)
+                yield api
+        finally:
+            if not keep:
+                request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
+                request.grace.FromTimedelta(timedelta())
+                # An earlier error matters more.
+                with contextlib.suppress(SkeinError):
+                    await operator.tenancy.DeleteTenant(request)
 
 
-async def store_memories(api: ClusterClient, memories: Sequence[memory_pb2.Memory]) -> None:
+async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> None:
     """Store memories in their order, and wait until every one of them has its vector."""
     pending: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
@@ -94,7 +98,7 @@ async def store_memories(api: ClusterClient, memories: Sequence[memory_pb2.Memor
 
 
 async def ask_questions(
-    api: ClusterClient, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
+    api: Client, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
 ) -> BenchResult:
     """Ask every question, with other weights for some signals if given.
 
@@ -136,7 +140,7 @@ async def ask_questions(
 
 
 async def run_ablations(
-    api: ClusterClient, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
+    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
 ) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
     found: dict[str, list[ScoredQuestion]] = {}
@@ -146,7 +150,7 @@ async def run_ablations(
     return found
 
 
-async def _have_vectors(api: ClusterClient, memory_ids: Sequence[str]) -> bool:
+async def _have_vectors(api: Client, memory_ids: Sequence[str]) -> bool:
     """Say whether all of a few memories are found by meaning: only a hit with a vector has a similarity."""
     quoted = ", ".join(f'"{name}"' for name in memory_ids)
     wanted = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")

@@ -14,10 +14,11 @@ from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.connection import Connection, read_ca_file
 from skein_cluster import registry
 from skein_cluster.api.client import RETRIES, OperatorSettings
-from skein_cluster.api.legacy_tenant import DEFAULT_SLUG, ensure_legacy_tenant
+from skein_cluster.api.legacy_tenant import ensure_legacy_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
+from skein_importers.organizations import LEGACY_SLUG
 from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
@@ -62,7 +63,7 @@ def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
 @click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
 @click.option(
     "--legacy-tenant",
-    default=DEFAULT_SLUG,
+    default=LEGACY_SLUG,
     show_default=True,
     metavar="SLUG",
     help="The tenant of callers of an earlier system; made with --legacy-token-file.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,35 +15,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from skein.memory.v1 import archives_pb2
 from skein_client.pagination import iterate_pages
-from skein_cluster.api.client import as_tenant
+from skein_cluster.api.client import as_operator, as_tenant, open_client, operator_connection
 from skein_cluster.cli import options
 from skein_cluster.cli import output as console
+from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_report import show_comparison, show_report
-from skein_cluster.importers.comparison import Comparison
-from skein_cluster.importers.exporter import export
-from skein_cluster.importers.id_prefix import PREFIX, PrefixedSource
-from skein_cluster.importers.memory_file import FORMS, MODES, ImportCounts, export_memory, import_memory
-from skein_cluster.importers.realms import (
-    choose_realms,
-    compare_all,
-    compare_one,
-    dry_run,
-    import_all,
-    import_into_tenant,
-)
-from skein_cluster.importers.records import FIELDS, ITEMS
-from skein_cluster.importers.report import Report
-from skein_cluster.importers.sources import FORMATS
-from skein_cluster.importers.sources.base import CountWithSamples, Notes
-from skein_cluster.importers.sources.files import READERS, open_file
+from skein_importers.comparison import Comparison
+from skein_importers.exporter import export
+from skein_importers.id_prefix import PREFIX, PrefixedSource
+from skein_importers.memory_file import FORMS, MODES, ImportCounts, export_memory, import_memory
+from skein_importers.realms import choose_realms, compare_all, compare_one, dry_run, import_all, import_into_tenant
+from skein_importers.records import FIELDS, ITEMS
+from skein_importers.report import Report
+from skein_importers.sources import FORMATS
+from skein_importers.sources.base import CountWithSamples, Notes
+from skein_importers.sources.files import READERS, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-    from skein_cluster.api.client import ClusterClient
-    from skein_cluster.importers.sources.base import Realm, Source
+    from skein_client.client import Client
+    from skein_importers.sources.base import Realm, Source
 
 _FORMS = (*READERS, *FORMS, *FORMATS)
 # Differences that seed 004's plan allows a dual write: 0.1 %.
@@ -116,7 +111,7 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
     if wanted.form in FORMS:
         _whole(environment, wanted, mode)
         return
-    report = Report()
+    report = Report(describe_error=error_sentence)
     with _opened(wanted) as opened:
         source = PrefixedSource(opened, wanted.prefix) if wanted.prefix else opened
         realms = choose_realms(source, wanted.realm, every=wanted.is_all)
@@ -217,22 +212,55 @@ def _bring(
     done: Callable[[int], None],
 ) -> dict[str, str]:
     try:
-        if wanted.is_all:
-            return asyncio.run(import_all(environment, source, realms, report, done))
-        asyncio.run(import_into_tenant(environment, source, realms, report, done))
+        return asyncio.run(_import(environment, wanted, source, realms, report, done))
     except KeyboardInterrupt:
         written = sum(report.written.values())
         message = f"Interrupted: the {written} records that were written stay, and the same command goes on from there."
         raise CommandError(message, ExitCode.INTERRUPTED) from None
+
+
+async def _import(
+    environment: Mapping[str, str],
+    wanted: ImportOptions,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> dict[str, str]:
+    if wanted.is_all:
+        async with as_operator(environment) as operator:
+            return await import_all(operator, _opens_tenants(environment), source, realms, report, done)
+    async with as_tenant(environment) as api:
+        await import_into_tenant(api, source, realms, report, done)
     return {}
+
+
+async def _compare_realms(
+    environment: Mapping[str, str],
+    wanted: ImportOptions,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> Comparison:
+    if wanted.is_all:
+        async with as_operator(environment) as operator:
+            return await compare_all(operator, _opens_tenants(environment), source, realms, report, done)
+    async with as_tenant(environment) as api:
+        return await compare_one(api, source, realms, report, done)
+
+
+def _opens_tenants(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
+    """Return what opens a client of the operator that acts in a tenant."""
+    connection = operator_connection(environment)
+    return lambda tenant_id: open_client(dataclasses.replace(connection, tenant_id=tenant_id))
 
 
 def _compare(
     environment: Mapping[str, str], wanted: ImportOptions, source: Source, realms: Sequence[Realm], report: Report
 ) -> None:
     with progress(f"comparing {wanted.form}", None) as done:
-        hold = compare_all if wanted.is_all else compare_one
-        comparison = asyncio.run(hold(environment, source, realms, report, done))
+        comparison = asyncio.run(_compare_realms(environment, wanted, source, realms, report, done))
     show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
     if wanted.is_all and _has_people(source):
         console.echo("Accounts, clients and memberships are not compared.", err=True)
@@ -286,7 +314,7 @@ async def _export_whole(environment: Mapping[str, str], write: Callable[[str], o
         return await export_memory(api, write), await _stored(api)
 
 
-async def _stored(api: ClusterClient) -> int:
+async def _stored(api: Client) -> int:
     """Return how many memories lie in cold storage, which no export reads."""
     request = archives_pb2.ListArchivesRequest(page_size=1000)
     return sum([archive.memory_count async for archive in iterate_pages(api.history.ListArchives, request, "archives")])

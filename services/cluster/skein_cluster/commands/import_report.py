@@ -6,15 +6,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from skein_cluster.cli import output
-from skein_cluster.importers.records import FIELDS, Kind
-from skein_cluster.importers.report import Outcome
+from skein_importers.records import FIELDS, Kind
+from skein_importers.report import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_cluster.importers.comparison import Comparison
-    from skein_cluster.importers.report import Report
-    from skein_cluster.importers.sources.base import CountWithSamples
+    from skein_importers.comparison import Comparison
+    from skein_importers.report import Report
+    from skein_importers.sources.base import CountWithSamples
 
 # Refusals that a person wants to see at once; --json has more.
 _SHOWN = 20

@@ -25,7 +25,7 @@ from skein_kit.ids import parse_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
 
 
 _KEY_COLUMN = "key, and how its secret begins"
@@ -177,7 +177,7 @@ async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
         return (await api.auth.RevokeApiKey(request)).api_key
 
 
-async def _key_named(api: ClusterClient, text: str) -> str:
+async def _key_named(api: Client, text: str) -> str:
     """Return the id of the key whose id or whose secret begins with `text`. Raises Failure for none and for several.
 
     The message repeats nothing of the text, which may be a secret.
@@ -202,7 +202,7 @@ async def _key_named(api: ClusterClient, text: str) -> str:
     raise CommandError(message, ExitCode.REFUSED)
 
 
-async def _own_tenant(api: ClusterClient) -> UUID:
+async def _own_tenant(api: Client) -> UUID:
     """Return the tenant that the call acts in; the nil one for an operator who named none."""
     tenant_id = (await api.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id
     return UUID(tenant_id) if tenant_id else UUID(int=0)

@@ -20,7 +20,7 @@ from skein_cluster.cli.recall_hits import format_components, format_profile, hit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
@@ -121,7 +121,7 @@ def recall_command(
     show_incomplete(answer.incomplete)
 
 
-async def is_tenant_empty(api: ClusterClient) -> bool:
+async def is_tenant_empty(api: Client) -> bool:
     """Say whether the tenant has no memory and no message that the credential can read."""
     try:
         memories = await api.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1))

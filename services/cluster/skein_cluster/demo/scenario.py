@@ -16,16 +16,17 @@ from skein.gateway.v1 import gateway_pb2
 from skein_client.connection import Connection, read_ca_file
 from skein_cluster.api.client import open_client
 from skein_cluster.cli import output
+from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.cli.recall_hits import format_components, hit_kind, hit_name, hit_text, hit_time
 from skein_cluster.demo.trace_tree import find_trace, render_tree
-from skein_cluster.importers.importer import Importer, Report
-from skein_cluster.importers.records import Kind, read_jsonl
+from skein_importers.importer import Importer, Report
+from skein_importers.records import Kind, read_jsonl
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     from rich.console import Console
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
     from skein_cluster.processes.single_process import LocalCluster
 
 _SHOWN = 3
@@ -76,9 +77,9 @@ async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
         out.print(render_tree(trace))
 
 
-async def _import(api: ClusterClient, out: Console) -> None:
+async def _import(api: Client, out: Console) -> None:
     out.print(Rule("The sample conversation", align="left"))
-    report, started = Report(), time.monotonic()
+    report, started = Report(describe_error=error_sentence), time.monotonic()
     with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
         await Importer(api, report, lambda _count: None, batch=_EMBEDDED_AT_ONCE).run(read_jsonl(path))
     names = {Kind.SESSION: "sessions", Kind.MESSAGE: "messages", Kind.MEMORY: "memories", Kind.LINK: "links"}
@@ -90,7 +91,7 @@ async def _import(api: ClusterClient, out: Console) -> None:
         out.print(Text(f"{refused.where} was refused: {refused.reason}", style="red"))
 
 
-async def _ask(api: ClusterClient, out: Console, number: int, question: SampleQuestion) -> bool:
+async def _ask(api: Client, out: Console, number: int, question: SampleQuestion) -> bool:
     started = time.perf_counter()
     answer = await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.question, limit=_SHOWN))
     milliseconds = (time.perf_counter() - started) * 1000

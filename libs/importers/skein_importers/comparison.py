@@ -1,0 +1,197 @@
+"""Holding a source against what the tenant has: what is missing, what is different, in which fields. Writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from skein_client.errors import InvalidArgument, NotFound
+from skein_importers.importer import read_chunks
+from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.report import Report
+from skein_importers.sources.base import CountWithSamples
+from skein_importers.writers import WRITERS
+from skein_importers.writers.base import WriterContext, is_expired
+from skein_kit.json_values import exact
+from skein_kit.json_values import fields as json_fields
+from skein_kit.rpc.well_known_types import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from skein_client.client import Client
+    from skein_importers.writers.base import Writer
+
+_BATCH = 100
+# Postgres keeps microseconds.
+_NANOS = 1_000
+_EXACT = 1e-6
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was found, by kind; ids and names of fields, never content."""
+
+    in_source: Counter[str] = field(default_factory=Counter)
+    in_skein: Counter[str] = field(default_factory=Counter)
+    missing: dict[str, CountWithSamples] = field(default_factory=dict)
+    # By kind and the fields that differ.
+    different: dict[tuple[str, str], CountWithSamples] = field(default_factory=dict)
+    # What no RPC reads back, by kind.
+    unchecked: Counter[str] = field(default_factory=Counter)
+    # What an import would refuse.
+    unreadable: int = 0
+    # Realms that no tenant here has the slug of: all of them is missing.
+    without_tenant: list[str] = field(default_factory=list)
+
+    @property
+    def differences(self) -> int:
+        """Return how many records are missing or different."""
+        tallies = [*self.missing.values(), *self.different.values()]
+        return sum(tally.count for tally in tallies)
+
+    @property
+    def share(self) -> float:
+        """Return how large a part of the source that is."""
+        return self.differences / max(1, sum(self.in_source.values()))
+
+    def lack(self, record: Record) -> None:
+        """Count a record that is missing."""
+        self.missing.setdefault(record.kind, CountWithSamples()).add(record.name)
+
+    def differ(self, record: Record, fields: Sequence[str]) -> None:
+        """Count a record that differs."""
+        self.different.setdefault((record.kind, ", ".join(fields)), CountWithSamples()).add(record.name)
+
+
+async def compare(
+    api: Client,
+    records: Iterable[Record | UnreadableRecord],
+    comparison: Comparison,
+    done: Callable[[int], None],
+) -> None:
+    """Hold all records against the tenant of `api`."""
+    shared = WriterContext(api, Report())
+    writers: dict[Kind, Writer] = {}
+
+    async def look(kind: Kind, batch: Sequence[Record]) -> None:
+        writer = writers.setdefault(kind, WRITERS[kind](shared))
+        if not writer.is_comparable:
+            comparison.unchecked[kind] += len(batch)
+            return
+        found = await _found(writer, batch)
+        for record in batch:
+            _hold(writer, record, found.get(record.name), comparison)
+
+    async for chunk in read_chunks(records):
+        by_kind: dict[Kind, list[Record]] = {}
+        for record in chunk:
+            if isinstance(record, UnreadableRecord):
+                comparison.unreadable += 1
+            else:
+                by_kind.setdefault(record.kind, []).append(record)
+        await asyncio.gather(
+            *(
+                look(kind, some[first : first + _BATCH])
+                for kind, some in by_kind.items()
+                for first in range(0, len(some), _BATCH)
+            )
+        )
+        done(len(chunk))
+
+
+async def _found(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message]:
+    """Return what is there of a batch; what has an id that no call takes is not."""
+    try:
+        return await writer.find(batch)
+    except NotFound:
+        return {}
+    except InvalidArgument:
+        if len(batch) == 1:
+            return {}
+    middle = len(batch) // 2
+    return {**await _found(writer, batch[:middle]), **await _found(writer, batch[middle:])}
+
+
+async def count_all_missing(
+    records: Iterable[Record | UnreadableRecord], comparison: Comparison, done: Callable[[int], None]
+) -> None:
+    """Count the records of a realm that has no tenant."""
+    async for chunk in read_chunks(records):
+        for record in chunk:
+            if isinstance(record, UnreadableRecord):
+                comparison.unreadable += 1
+            elif not WRITERS[record.kind].is_comparable:
+                comparison.unchecked[record.kind] += 1
+            else:
+                comparison.in_source[record.kind] += 1
+                comparison.lack(record)
+        done(len(chunk))
+
+
+def _hold(writer: Writer, record: Record, found: Message | None, comparison: Comparison) -> None:
+    if found is None and is_expired(record, datetime.now(UTC)):
+        # No reader sees it, so that nothing says whether it is there.
+        comparison.unchecked[record.kind] += 1
+        return
+    comparison.in_source[record.kind] += 1
+    if found is None:
+        comparison.lack(record)
+        return
+    comparison.in_skein[record.kind] += 1
+    wanted = writer.shown(record.item)
+    if fields := differing_fields(wanted, found, writer.not_compared):
+        comparison.differ(record, fields)
+
+
+def differing_fields(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
+    """Return the fields that `wanted` has and `found` has otherwise; what the source leaves open may be anything."""
+    names: list[str] = []
+    texts = {descriptor.name for descriptor, _ in wanted.ListFields() if json_fields.is_text(descriptor)}
+    for descriptor, value in wanted.ListFields():
+        if descriptor.name in set(but) or descriptor.name not in found.DESCRIPTOR.fields_by_name:
+            continue
+        if json_fields.is_text(descriptor):
+            if not exact.equal(value, _text(found, descriptor.name)):
+                names.append(descriptor.name.removesuffix(json_fields.TEXT))
+        elif descriptor.name + json_fields.TEXT in texts:
+            # Its text says more.
+            continue
+        elif not _alike(value, getattr(found, descriptor.name)):
+            names.append(descriptor.name)
+    return names
+
+
+def _text(found: Message, name: str) -> str | None:
+    """Return a JSON text; of a service that writes none, what the message beside it says."""
+    text: str = getattr(found, name)
+    return text or json_text(found, name.removesuffix(json_fields.TEXT))
+
+
+def _alike(wanted: Any, found: Any) -> bool:
+    if not isinstance(wanted, Message | str | bytes | int | float):
+        # Repeated; tags and the like come back in an order of their own.
+        by_text = [sorted(map(str, map(_plain, values))) for values in (wanted, found)]
+        return by_text[0] == by_text[1]
+    if isinstance(wanted, str):
+        return wanted.strip() == str(found).strip()
+    if isinstance(wanted, float):
+        return math.isclose(wanted, found, abs_tol=_EXACT)
+    if isinstance(wanted, Message) and wanted.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
+        return bool(_microseconds(wanted) == _microseconds(found))
+    return bool(_plain(wanted) == _plain(found))
+
+
+def _microseconds(time: Any) -> int:
+    return int(time.seconds) * 1_000_000 + int(time.nanos) // _NANOS
+
+
+def _plain(value: Any) -> Any:
+    return json_format.MessageToDict(value) if isinstance(value, Message) else value

@@ -1,0 +1,260 @@
+"""Bringing records into a tenant, through its public API. Importing the same records again changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from skein_client.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    SkeinError,
+)
+from skein_importers.errors import QuotaReached
+from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.report import Report
+from skein_importers.writers import WRITERS
+from skein_importers.writers.base import AlreadyWritten, EmbeddingSkipped, TimesNotPermitted, Writer, WriterContext
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+
+    from skein_client.client import Client
+
+__all__ = ["BATCH", "Importer", "Report", "read_all", "read_chunks"]
+
+Result = TypeVar("Result")
+
+BATCH = 100
+# Well below the 4 MiB that a request may have.
+BATCH_BYTES = 1_000_000
+# Records that are read ahead.
+_CHUNK = 500
+# What the record itself is to blame for; anything else ends the import.
+_REFUSALS = (InvalidArgument, AlreadyExists, NotFound, FailedPrecondition, ResourceExhausted)
+# What passes by itself.
+_PASSING = frozenset({"RATE_LIMITED", "OVERLOADED", "TOO_MANY_ATTEMPTS"})
+# How long a rate limit is waited for when it names no time.
+_PAUSE_SECONDS = 1.0
+
+
+class Importer:
+    """One import. Records come in the order of the file, which says in which order messages follow each other."""
+
+    def __init__(
+        self,
+        api: Client,
+        report: Report,
+        done: Callable[[int], None],
+        *,
+        batch: int = BATCH,
+        at_once: int = 1,
+        operator: Client | None = None,
+    ) -> None:
+        """Write through `api`, `batch` records a call and `at_once` calls side by side.
+
+        `done` is called with the number dealt with, as it goes on. With an operator's `Client` models are
+        registered that the cluster does not know.
+        """
+        self._report = report
+        self._done = done
+        self._batch = batch
+        self._slots = asyncio.Semaphore(at_once)
+        self._shared = WriterContext(api, report, operator)
+        self._writers: dict[Kind, Writer] = {}
+        self._waiting: list[Record] = []
+        self._bytes = 0
+        self._kind: Kind | None = None
+        # Batches under way, by what their records have in common.
+        self._under_way: dict[asyncio.Task[None], str] = {}
+
+    async def run(self, records: Iterable[Record | UnreadableRecord]) -> None:
+        """Import all records."""
+        try:
+            async for chunk in read_chunks(records):
+                for record in chunk:
+                    await self._take(record)
+            await self._flush()
+            await self._settle(None)
+        finally:
+            for task in self._under_way:
+                task.cancel()
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+        for writer in self._writers.values():
+            await writer.finish()
+
+    async def _take(self, record: Record | UnreadableRecord) -> None:
+        self._report.arrived(record)
+        if isinstance(record, UnreadableRecord):
+            self._done(1)
+            return
+        if self._must_flush(record):
+            await self._flush()
+        if record.kind is not self._kind:
+            # Records refer to records of earlier kinds, so these are written first.
+            await self._settle(None)
+            self._kind = record.kind
+        self._waiting.append(record)
+        self._bytes += record.item.ByteSize()
+
+    def _must_flush(self, record: Record) -> bool:
+        if not self._waiting:
+            return False
+        last = self._waiting[-1]
+        return (
+            last.kind is not record.kind
+            or self._writer(last.kind).group(last) != self._writer(record.kind).group(record)
+            or len(self._waiting) >= self._batch
+            or self._bytes + record.item.ByteSize() > BATCH_BYTES
+        )
+
+    async def _flush(self) -> None:
+        batch, self._waiting, self._bytes = self._waiting, [], 0
+        if not batch:
+            return
+        writer = self._writer(batch[0].kind)
+        group = writer.group(batch[0])
+        if group:
+            # The messages of a session follow each other.
+            await self._settle(group)
+        await self._slots.acquire()
+        self._raise_failed()
+        task = asyncio.create_task(self._import(writer, batch))
+        self._under_way[task] = group
+
+    async def _settle(self, group: str | None) -> None:
+        """Wait for the batches of a group, or for all."""
+        tasks = [task for task, other in self._under_way.items() if group is None or other == group]
+        if tasks:
+            await asyncio.gather(*tasks)
+        self._raise_failed()
+
+    def _raise_failed(self) -> None:
+        """Forget batches that are done; raise what ended one."""
+        for task in [task for task in self._under_way if task.done()]:
+            del self._under_way[task]
+            task.result()
+
+    async def _import(self, writer: Writer, batch: Sequence[Record]) -> None:
+        try:
+            fresh = await self._fresh(writer, batch)
+            if writer.is_batched:
+                await self._all_or_parts(writer, fresh)
+            else:
+                await asyncio.gather(*(self._all_or_parts(writer, [record]) for record in fresh))
+            self._done(len(batch))
+        finally:
+            self._slots.release()
+
+    async def _fresh(self, writer: Writer, batch: Sequence[Record]) -> list[Record]:
+        """Return the records that are new to the tenant and to this batch; count the others as skipped."""
+        there: set[str] = set()
+        known = batch
+        if writer.looks_first:
+            there, known = await self._held(writer, batch)
+        fresh: dict[str, Record] = {}
+        for record in known:
+            if record.name in there or record.name in fresh:
+                await self._skip(writer, record)
+            else:
+                fresh[record.name] = record
+        return list(fresh.values())
+
+    async def _held(self, writer: Writer, batch: Sequence[Record]) -> tuple[set[str], Sequence[Record]]:
+        """Return what of a batch is there, and the batch without what cannot be asked for, which is refused."""
+        try:
+            return await self._call_with_retries(lambda: writer.held(batch)), batch
+        except (NotFound, InvalidArgument) as error:
+            if isinstance(error, NotFound) or len(batch) == 1:
+                for record in batch:
+                    self._report.refuse(record, self._report.describe_error(error))
+                return set(), []
+        # An id that no call takes; the others of the batch are none the worse for it.
+        middle = len(batch) // 2
+        there, known = await self._held(writer, batch[:middle])
+        others_there, others = await self._held(writer, batch[middle:])
+        return there | others_there, [*known, *others]
+
+    async def _all_or_parts(self, writer: Writer, records: Sequence[Record]) -> None:
+        """Write records in one call; when that is refused, in parts, so that the faulty ones alone are left out."""
+        records = writer.writable(records)
+        if not records:
+            return
+        try:
+            await self._call_with_retries(lambda: writer.write(records))
+        except EmbeddingSkipped as which:
+            self._report.recompute(records[0], str(which))
+        except TimesNotPermitted:
+            await self._all_or_parts(writer, records)
+        except AlreadyWritten:
+            self._report.skip(records[0])
+        except _REFUSALS as error:
+            if len(records) == 1 or error.reason in writer.of_all:
+                await self._not_taken(writer, records, error)
+                return
+            step = 1 if error.reason in writer.apart else (len(records) + 1) // 2
+            for first in range(0, len(records), step):
+                await self._all_or_parts(writer, records[first : first + step])
+        else:
+            for record in records:
+                self._report.wrote(record)
+
+    async def _not_taken(self, writer: Writer, records: Sequence[Record], error: SkeinError) -> None:
+        for record in records:
+            if error.reason in writer.there:
+                await self._skip(writer, record)
+            else:
+                self._report.refuse(record, self._report.describe_error(error))
+
+    async def _skip(self, writer: Writer, record: Record) -> None:
+        self._report.skip(record)
+        await writer.skipped(record)
+
+    async def _call_with_retries(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Make a call, and repeat it while a rate limit holds. Raises QuotaReached."""
+        while True:
+            try:
+                return await call()
+            except ResourceExhausted as error:
+                if error.reason == "QUOTA_EXCEEDED":
+                    sentence = self._report.describe_error(error)
+                    message = f"{sentence} What was written stays; raise the quota and run the same command again."
+                    raise QuotaReached(message) from error
+                if error.reason not in _PASSING:
+                    raise
+                await asyncio.sleep(error.retry_after or _PAUSE_SECONDS)
+
+    def _writer(self, kind: Kind) -> Writer:
+        if kind not in self._writers:
+            self._writers[kind] = WRITERS[kind](self._shared)
+        return self._writers[kind]
+
+
+async def read_chunks(records: Iterable[Record | UnreadableRecord]) -> AsyncIterator[list[Record | UnreadableRecord]]:
+    """Read records in a thread, some ahead, one call at a time; the source is at rest when this ends."""
+    iterator = iter(records)
+    reading = asyncio.create_task(asyncio.to_thread(_next, iterator))
+    try:
+        while chunk := await asyncio.shield(reading):
+            reading = asyncio.create_task(asyncio.to_thread(_next, iterator))
+            yield chunk
+    finally:
+        if not reading.done():
+            with suppress(Exception):
+                await reading
+
+
+def read_all(records: Iterable[Record | UnreadableRecord], report: Report, done: Callable[[int], None]) -> None:
+    """Read all records and write none."""
+    for record in records:
+        report.arrived(record)
+        done(1)
+
+
+def _next(iterator: Iterator[Record | UnreadableRecord]) -> list[Record | UnreadableRecord]:
+    return list(islice(iterator, _CHUNK))

@@ -1,0 +1,156 @@
+"""Memories, their vectors, and the links between them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein_client.errors import Aborted, InvalidArgument, NotFound
+from skein_client.pagination import iterate_pages
+from skein_importers.records import Kind
+from skein_importers.writers.base import AlreadyWritten, EmbeddingSkipped, Writer, WriterContext, is_expired
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from google.protobuf.message import Message
+
+    from skein_client.client import Client
+    from skein_importers.records import Record
+
+
+class Memories(Writer):
+    """Memories, by their external ids."""
+
+    kind = Kind.MEMORY
+    is_batched = True
+    looks_first = True
+    there: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
+    # No answer holds these, and how long is left is in expire_time.
+    not_compared: ClassVar = frozenset({"secret_value", "embedding", "ttl"})
+
+    async def find(self, records: Sequence[Record]) -> dict[str, Message]:
+        """Return memories by their external ids."""
+        names = list(dict.fromkeys(record.name for record in records))
+        found: dict[str, Message] = {}
+        while names:
+            answer = await self._api.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
+            for memory in answer.memories:
+                # An external id may be the id that the cluster gave: an export names what has no other so.
+                found[memory.external_id] = found[memory.memory_id] = memory
+            names = list(answer.deferred)
+        return found
+
+    async def held(self, records: Sequence[Record]) -> set[str]:
+        """Return the names of those that are there, and remember those that have expired."""
+        there = await super().held(records)
+        at = datetime.now(UTC)
+        for record in records:
+            if record.name not in there and is_expired(record, at):
+                self._shared.expired_memory(record.name)
+        return there
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Create."""
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=[record.item for record in records])
+        at = datetime.now(UTC)
+        answer = await self._keeping(self._api.memories.BatchCreateMemories, request, records)
+        self._shared.report.pending += answer.pending_embedding_count
+        for record in records:
+            self._shared.made_memory(record.name)
+            self._note_expired(record, at)
+
+
+class Embeddings(Writer):
+    """Vectors that came along. One that is there stays: putting it again changes nothing."""
+
+    kind = Kind.EMBEDDING
+    is_comparable = False
+
+    def __init__(self, shared: WriterContext) -> None:
+        """Know no model yet."""
+        super().__init__(shared)
+        self._models: dict[str, int] | None = None
+        self._asking = asyncio.Lock()
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Put the vectors of one memory where the model is the same; else they are made anew."""
+        record = records[0]
+        wanted: recall_pb2.PutEmbeddingRequest = record.item
+        request = recall_pb2.PutEmbeddingRequest()
+        request.CopyFrom(wanted)
+        request.model = model_name(wanted.model)
+        dimensions = len(wanted.embeddings[0].values)
+        if await self._dimensions(request.model, dimensions) != dimensions:
+            raise EmbeddingSkipped(f"{wanted.model} with {dimensions} dimensions is no model of this cluster")
+        # What it said when it was imported; whoever changed the text has other vectors by now.
+        request.revision = request.revision or 1
+        request.request_id = f"import-{hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()}"
+        try:
+            await self._api.index.PutEmbedding(request)
+        except Aborted as error:
+            if error.reason != "REVISION_STALE":
+                raise
+            raise EmbeddingSkipped("of memories whose text has changed since") from None
+        if not self._shared.has_made_memory(wanted.external_id):
+            raise AlreadyWritten
+
+    async def _dimensions(self, model: str, wanted: int) -> int:
+        """Return the dimensions of a model here, 0 for none; an operator makes one that there is not."""
+        async with self._asking:
+            if self._models is None:
+                answer = await self._api.index.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
+                self._models = {known.model: known.dimensions for known in answer.embedding_models}
+            if model not in self._models and self._shared.operator is not None:
+                self._models[model] = await self._register(self._shared.operator, model, wanted)
+            return self._models.get(model, 0)
+
+    async def _register(self, operator: Client, model: str, dimensions: int) -> int:
+        made = recall_pb2.EmbeddingModel(model=model, provider="caller", dimensions=dimensions)
+        try:
+            await operator.index.RegisterEmbeddingModel(recall_pb2.RegisterEmbeddingModelRequest(embedding_model=made))
+        except InvalidArgument:
+            return 0
+        return dimensions
+
+
+class Links(Writer):
+    """Links between memories."""
+
+    kind = Kind.LINK
+    is_batched = True
+    there: ClassVar = frozenset({"LINK_EXISTS"})
+    apart: ClassVar = frozenset({"LINK_EXISTS"})
+    ends: ClassVar = ("from_memory_id", "to_memory_id")
+    # The ends are found by their external ids and shown by the others.
+    not_compared: ClassVar = frozenset({"from_memory_id", "to_memory_id"})
+
+    async def get(self, item: memory_pb2.Link) -> Message:
+        """Return the link. Raises NotFound."""
+        ends = await self._api.memories.BatchGetMemories(
+            memory_pb2.BatchGetMemoriesRequest(memory_ids=[item.from_memory_id, item.to_memory_id])
+        )
+        if ends.not_found:
+            raise NotFound("There is no such memory.")
+        request = memory_pb2.ListLinksRequest(
+            memory_id=item.from_memory_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING, page_size=1000
+        )
+        others = {name for memory in ends.memories for name in (memory.memory_id, memory.external_id)}
+        async for link in iterate_pages(self._api.links.ListLinks, request, "links"):
+            if link.relation == (item.relation or "related") and link.to_memory_id in others:
+                return link  # type: ignore[no-any-return]  # Pages are untyped.
+        raise NotFound("There is no such link.")
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Create."""
+        request = memory_pb2.BatchCreateLinksRequest(links=[record.item for record in records])
+        await self._keeping(self._api.links.BatchCreateLinks, request, records)
+
+
+def model_name(name: str) -> str:
+    """Return how a cluster calls a model: lower case, without whose it is ("Xenova/all-MiniLM-L6-v2")."""
+    return name.rsplit("/", 1)[-1].strip().lower()

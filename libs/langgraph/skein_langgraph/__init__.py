@@ -1,0 +1,11 @@
+"""LangGraph's long-term memory on Skein: a `BaseStore` whose items are memories that every other client reads too.
+
+with SkeinStore.from_environment() as store:
+store.put(("users", "anna"), "drinks", {"likes": "green tea"})
+store.search(("users",), query="what does she drink?")
+"""
+
+from skein_langgraph.search_filters import SearchTooWide
+from skein_langgraph.store import SkeinStore
+
+__all__ = ["SearchTooWide", "SkeinStore"]

@@ -1,0 +1,232 @@
+"""Items of LangGraph as memories, and back: the value as data, its texts as the content that is searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+from google.protobuf.struct_pb2 import Struct
+from langgraph.store.base import Item, SearchItem, get_text_at_path
+
+from skein.memory.v1 import memory_pb2
+from skein_client import exact_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from google.protobuf.struct_pb2 import Value
+
+    from skein_langgraph.namespaces import Namespace, Root
+
+# Data nests no deeper in messages; what lies below stands there as JSON text.
+_MAX_DEPTH = 20
+# The longest content that Skein takes unless a tenant's plan says otherwise.
+_MAX_CONTENT = 100_000
+# Whole numbers beyond are not whole in data any more.
+_EXACT = 2**53
+# What an update of an item writes.
+FIELDS = ("content", "data", "metadata", "expire_time", "archive_time")
+WHOLE = "$"
+# A read sets the time to live anew once so much of it is over: not each read should be a write.
+_WORN = 0.1
+_MAX_MINUTES = 52_560_000
+_EMPTY = {"empty": True}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """An item on its way in."""
+
+    namespace: Namespace
+    key: str
+    value: Mapping[str, Any]
+    index: Literal[False] | Sequence[str]
+    # Minutes; None: it stays.
+    ttl: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a time that no clock has."""
+        if self.ttl is not None and not 0 < self.ttl <= _MAX_MINUTES:
+            message = f"an item lives for more than 0 and up to {_MAX_MINUTES} minutes (a century), not {self.ttl}"
+            raise ValueError(message)
+
+    def memory(self, root: Root, kind: str, now: datetime) -> memory_pb2.Memory:
+        """Return the memory that the item is. Raises TypeError or ValueError for a value that is no JSON."""
+        plain: dict[str, Any] = exact_json.loads(exact_json.dumps(dict(self.value)))
+        own: dict[str, Any] = {"namespace": list(self.namespace), "key": self.key}
+        data = _pruned(plain) or _EMPTY
+        if _text(_plain(_struct(data))) != _text(plain):
+            # Data has one kind of number, 1 and 1.0 alike, and a depth.
+            own["exact"] = exact_json.dumps(plain)
+        if self.ttl is not None:
+            own["ttl_minutes"] = self.ttl
+        made = memory_pb2.Memory(
+            external_id=root.item_id(self.namespace, self.key),
+            type=kind,
+            content=searched_text(plain, self.index),
+            tags=root.item_tags(self.namespace),
+            source="langgraph",
+        )
+        exact_json.with_json(made, data=data, metadata={root.name: own})
+        if self.ttl is not None:
+            made.expire_time.FromDatetime(now + timedelta(minutes=self.ttl))
+        return made
+
+
+def registered(root: Root, kind: str, namespace: Namespace) -> memory_pb2.Memory:
+    """Return the memory that says that a namespace is there; nothing in it is searched."""
+    made = memory_pb2.Memory(
+        external_id=root.namespace_id(namespace), type=kind, tags=root.registry_tags(namespace), source="langgraph"
+    )
+    return exact_json.with_json(made, data={"namespace": list(namespace)})
+
+
+def namespace_of(memory: memory_pb2.Memory, root: Root) -> Namespace | None:
+    """Return the namespace that such a memory speaks of; None for one that somebody else gave the same tag."""
+    found = _labels((exact_json.get_json(memory, "data") or {}).get("namespace"))
+    return found if found is not None and memory.external_id == root.namespace_id(found) else None
+
+
+def is_item(memory: memory_pb2.Memory, root: Root) -> bool:
+    """Say whether a store wrote a memory, and not another client that gave it the same tags or id."""
+    own = _own(memory, root)
+    namespace, key = _labels(own.get("namespace")), own.get("key")
+    return namespace is not None and isinstance(key, str) and memory.external_id == root.item_id(namespace, key)
+
+
+def item(memory: memory_pb2.Memory, root: Root) -> Item:
+    """Return the item that a memory is."""
+    return Item(**_facts(memory, root))
+
+
+def found(memory: memory_pb2.Memory, root: Root, score: float | None = None) -> SearchItem:
+    """Return the item that a search found."""
+    return SearchItem(**_facts(memory, root), score=score)
+
+
+def is_expired(memory: memory_pb2.Memory, now: datetime) -> bool:
+    """Say whether its time is over: Skein reads such a memory by its id until it is purged."""
+    return memory.HasField("expire_time") and _moment(memory, "expire_time") <= now
+
+
+def refreshed(memory: memory_pb2.Memory, root: Root, now: datetime) -> memory_pb2.Memory | None:
+    """Return what sets an item's time to live anew; None where there is none, or hardly anything of it is over."""
+    own = _own(memory, root)
+    minutes = own.get("ttl_minutes")
+    if minutes is None:
+        return None
+    life = timedelta(minutes=float(minutes))
+    if _moment(memory, "expire_time") - now > life * (1 - _WORN):
+        return None
+    # Being read is no change of the item.
+    own["updated_at"] = _updated_at(memory, own).isoformat()
+    made = memory_pb2.Memory(memory_id=memory.memory_id, revision=memory.revision)
+    exact_json.set_json(made, "metadata", {root.name: own})
+    made.expire_time.FromDatetime(now + life)
+    return made
+
+
+def searched_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str]) -> str:
+    """Return what is searched of a value: the texts at some paths, or all of it, a line for each leaf."""
+    if index is False:
+        return ""
+    lines: list[str] = []
+    for path in index:
+        lines.extend(_lines("", value) if path == WHOLE else get_text_at_path(value, path))
+    return "\n".join(lines)[:_MAX_CONTENT]
+
+
+def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
+    own = _own(memory, root)
+    # Names are in order: what is read goes into prompts, and should be the same each time.
+    value = exact_json.loads(own["exact"]) if "exact" in own else _ordered(exact_json.get_json(memory, "data") or {})
+    return {
+        "namespace": tuple(own["namespace"]),
+        "key": own["key"],
+        "value": value,
+        "created_at": _moment(memory, "create_time"),
+        "updated_at": _updated_at(memory, own),
+    }
+
+
+def _own(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
+    found = (exact_json.get_json(memory, "metadata") or {}).get(root.name)
+    return found if isinstance(found, dict) else {}
+
+
+def _labels(said: Any) -> Namespace | None:
+    return tuple(said) if isinstance(said, list) and all(isinstance(label, str) for label in said) else None
+
+
+def _updated_at(memory: memory_pb2.Memory, own: Mapping[str, Any]) -> datetime:
+    said = own.get("updated_at")
+    return datetime.fromisoformat(said) if said else _moment(memory, "update_time")
+
+
+def _moment(memory: memory_pb2.Memory, field: str) -> datetime:
+    moment: datetime = getattr(memory, field).ToDatetime(tzinfo=UTC)
+    return moment
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _ordered(value[name]) for name in sorted(value)}
+    return [_ordered(below) for below in value] if isinstance(value, list) else value
+
+
+def _struct(value: Mapping[str, Any]) -> Struct:
+    made = Struct()
+    made.update(_rounded(value))
+    return made
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(below) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_rounded(below) for below in value]
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _plain(struct: Struct) -> dict[str, Any]:
+    """Return what a Struct keeps of data: numbers without a fraction are whole."""
+    return {name: _value(struct.fields[name]) for name in sorted(struct.fields)}
+
+
+def _value(value: Value) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return _plain(value.struct_value)
+    if kind == "list_value":
+        return [_value(below) for below in value.list_value.values]
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() and abs(number) < _EXACT else number
+    return None if kind in {None, "null_value"} else getattr(value, kind)
+
+
+def _pruned(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, dict | list) and depth >= _MAX_DEPTH:
+        return exact_json.dumps(value)
+    if isinstance(value, dict):
+        return {name: _pruned(below, depth + 1) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_pruned(below, depth + 1) for below in value]
+    return value
+
+
+def _text(value: Any) -> str:
+    return exact_json.dumps(value, sort_keys=True)
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from _lines(f"{name} {key}".strip(), below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _lines(name, below)
+    elif value is not None:
+        yield f"{name}: {value}" if name else str(value)

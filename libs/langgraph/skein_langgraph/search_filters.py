@@ -1,0 +1,130 @@
+"""Which items and namespaces a search asks for: LangGraph's filters, and what of them Skein's indexes can answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from langgraph.store.base import MatchCondition
+
+    from skein_langgraph.namespaces import Namespace
+
+# Items, or namespaces, that one operation looks at.
+MAX_LOOKED_AT = 10_000
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAX_TEXT = 200
+# Skein reads 4,000 characters and 50 conditions.
+_MAX_WHERE = 1500
+_MAX_STEPS = 8
+_OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
+
+
+class SearchTooWide(ValueError):
+    """An operation would have to look at more than 10,000 things; the message says what to narrow."""
+
+
+def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """Say whether a value passes a filter. Raises ValueError for an operator that there is none of."""
+    return all(_equal(value.get(name), condition) for name, condition in (wanted or {}).items())
+
+
+def where(wanted: Mapping[str, Any] | None) -> str:
+    """Return a condition of Skein's that all matching items pass, and perhaps others: what indexes can answer."""
+    found = ""
+    for path, text in _texts("data", wanted or {}, 0):
+        longer = f"{found} AND {path} = {_quoted(text)}" if found else f"{path} = {_quoted(text)}"
+        if len(longer) > _MAX_WHERE:
+            break
+        found = longer
+    return found
+
+
+def lies(namespace: Namespace, conditions: Iterable[MatchCondition]) -> bool:
+    """Say whether a namespace is what all conditions ask for."""
+    return all(_lies(namespace, condition) for condition in conditions)
+
+
+def head(conditions: Iterable[MatchCondition]) -> Namespace:
+    """Return the longest prefix without a wildcard that all namespaces asked for have."""
+    best: Namespace = ()
+    for condition in conditions:
+        if condition.match_type == "prefix":
+            plain = condition.path[: condition.path.index("*")] if "*" in condition.path else condition.path
+            best = max(best, tuple(plain), key=len)
+    return best
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _lies(namespace: Namespace, condition: MatchCondition) -> bool:
+    path = condition.path
+    if condition.match_type not in {"prefix", "suffix"}:
+        message = f"namespaces are matched by prefix or suffix, not by {condition.match_type!r}"
+        raise ValueError(message)
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in {"*", label} for label, wanted in zip(part, path, strict=True))
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        if any(name.startswith("$") for name in wanted):
+            return all(_compared(value, operator, operand) for operator, operand in wanted.items())
+        return isinstance(value, dict) and all(_equal(value.get(name), below) for name, below in wanted.items())
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(value, list)
+            and len(value) == len(wanted)
+            and all(_equal(one, other) for one, other in zip(value, wanted, strict=True))
+        )
+    return bool(value == wanted)
+
+
+def _compared(value: Any, operator: str, operand: Any) -> bool:
+    if operator not in _OPERATORS:
+        message = f"a filter's operators are {', '.join(sorted(_OPERATORS))}, not {operator}"
+        raise ValueError(message)
+    if operator in {"$eq", "$ne"}:
+        return bool(value == operand) == (operator == "$eq")
+    one, other = _ordered(value, operand)
+    if one is None:
+        return False
+    return bool({"$gt": one > other, "$gte": one >= other, "$lt": one < other, "$lte": one <= other}[operator])
+
+
+def _ordered(value: Any, operand: Any) -> tuple[Any, Any]:
+    """Return what can be put in order, as numbers where both are, else as texts where both are; else nothing."""
+    if _is_number(value) and _is_number(operand):
+        # As they are: rounded, large ones are alike.
+        return value, operand
+    try:
+        return float(value), float(operand)
+    except (TypeError, ValueError):
+        return (value, operand) if isinstance(value, str) and isinstance(operand, str) else (None, None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _texts(path: str, wanted: Mapping[str, Any], depth: int) -> Iterable[tuple[str, str]]:
+    """Yield the properties that must have a certain text. Only texts are equal in Skein when they are in Python."""
+    if depth >= _MAX_STEPS:
+        return
+    for name, condition in wanted.items():
+        if not _NAME.fullmatch(name):
+            continue
+        if isinstance(condition, dict):
+            condition = condition.get("$eq", condition)  # noqa: PLW2901 - the same condition, said shorter.
+        if isinstance(condition, str) and 0 < len(condition) <= _MAX_TEXT and condition.isprintable():
+            yield f"{path}.{name}", condition
+        elif isinstance(condition, dict) and not any(key.startswith("$") for key in condition):
+            yield from _texts(f"{path}.{name}", condition, depth + 1)
