@@ -16,7 +16,7 @@ from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
     from skein_pc2.reasoning.actions.background_updates import Update
 
 

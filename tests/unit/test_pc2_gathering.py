@@ -10,7 +10,7 @@ import pytest
 
 from skein_pc2.envelope.call_batch import CallBatcher
 from skein_pc2.protocol.errors import RequestError
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

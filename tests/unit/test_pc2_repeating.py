@@ -11,7 +11,7 @@ from grpc import aio
 from skein_kit import errors
 from skein_kit.calls.call import status_metadata
 from skein_pc2.gateway_api.client import GatewayApi
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 
 def refusal(refused: errors.RpcError) -> aio.AioRpcError:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from grpc import aio
 
 from skein_pc2.gateway_api.client import GatewayApi
-from skein_pc2.protocol.work_queue import KeyedLock
-from skein_pc2.reasoning.records.answer import Ask
-from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+from skein_pc2.protocol.concurrency import KeyedLock
+from skein_pc2.reasoning.records.agent_request import Ask
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 
 async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:

@@ -12,7 +12,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.telemetry import logs
 from skein_pc2.protocol.errors import RequestError, reason_of_call
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi

@@ -19,7 +19,7 @@ from skein_pc2.protocol.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

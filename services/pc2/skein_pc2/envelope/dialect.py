@@ -10,7 +10,7 @@ from skein_pc2.envelope.request import Request
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
-from skein_pc2.protocol.work_queue import ConcurrencyLimit
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
 
 if TYPE_CHECKING:
     from typing import Any

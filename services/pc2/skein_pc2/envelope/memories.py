@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skein_pc2.envelope.request import Action, Request
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 
 # What an upsert says anew; the session, in which the memory was stored first, stays.

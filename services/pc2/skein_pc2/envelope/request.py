@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.protocol.fields import text
 from skein_pc2.protocol.frames import repeat_key
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message

@@ -20,7 +20,7 @@ from skein.memory.v1 import memory_pb2
 from skein_kit.telemetry import logs
 from skein_pc2.protocol.errors import RequestError, to_request_error
 from skein_pc2.protocol.frames import timestamp
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

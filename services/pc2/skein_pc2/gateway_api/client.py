@@ -31,7 +31,7 @@ from skein_pc2.settings import has_own_identity, identity_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 _ASK_SECONDS = 1.5
 _ACCEPTED_SECONDS = 10.0

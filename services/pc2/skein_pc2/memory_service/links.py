@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 # Memories whose surroundings are asked for with one call, and memories that such an answer holds.
 _AT_ONCE, _NODES = 20, 120

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.actions import Ask
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
 _ORDERS = {

@@ -12,7 +12,8 @@ from skein_pc2.protocol import fields
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
-from skein_pc2.protocol.work_queue import ConcurrencyLimit, RequestContext
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
+from skein_pc2.protocol.concurrency import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

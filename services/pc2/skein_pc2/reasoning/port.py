@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
-from skein_pc2.protocol.work_queue import ConcurrencyLimit
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.reasoning.actions import coordination
 from skein_pc2.reasoning.actions.digital_twins import Twins
 from skein_pc2.reasoning.actions.error_patterns import Patterns
@@ -15,15 +15,15 @@ from skein_pc2.reasoning.actions.memories import MemoryActions
 from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
 from skein_pc2.reasoning.commands import commands
 from skein_pc2.reasoning.jarvis import jarvis
-from skein_pc2.reasoning.records import answer as talk
-from skein_pc2.reasoning.records import values
-from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+from skein_pc2.reasoning.records import agent_request as talk
+from skein_pc2.reasoning.records import record_values
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
     from skein_pc2.reasoning.actions.health import ReasoningHealth
-    from skein_pc2.reasoning.records.answer import Action
+    from skein_pc2.reasoning.records.agent_request import Action
 
 _ADD_MEMORY = "add_memory"
 _HEALTH_CHECK = "HEALTH_CHECK"
@@ -96,7 +96,7 @@ class ReasoningPort:
             return await self._checked()
         action = self._commands.get(name) if isinstance(name, str) else None
         if action is None:
-            return commands.upper_case(f"Unknown command: {values.truncate_name(name)}")
+            return commands.upper_case(f"Unknown command: {record_values.truncate_name(name)}")
         return await self._talk.answer(message, action, commands.upper_case, name=str(name), deadline=deadline)
 
     async def _checked(self) -> Message:

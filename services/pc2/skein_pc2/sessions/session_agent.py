@@ -18,7 +18,8 @@ from skein_pc2.protocol import fields
 from skein_pc2.protocol.actions import ActionPort
 from skein_pc2.protocol.errors import SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError, reason_of_call
 from skein_pc2.protocol.frames import local_timestamp, timestamp
-from skein_pc2.protocol.work_queue import KeyedLock, RequestContext
+from skein_pc2.protocol.concurrency import KeyedLock
+from skein_pc2.protocol.concurrency import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

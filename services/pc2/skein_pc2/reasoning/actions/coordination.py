@@ -9,14 +9,14 @@ from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values as words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import Ask
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 KEY = "coordinate_with"
 # Who can be asked, and the type of the memories that are stored for them.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skein_pc2.protocol.frames import local_timestamp
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values as words
 from skein_pc2.reasoning.records.strength import Strength
 
 if TYPE_CHECKING:

@@ -11,14 +11,15 @@ from grpc import aio
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, RequestError
-from skein_pc2.reasoning.records import values
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
 
 _TRIES = 10
 # Somebody was quicker: look again.
@@ -41,9 +42,9 @@ class Twins:
     async def _update(self, ask: Ask) -> Message:
         """Change the profile where `twin_data` says something; what it does not name stays."""
         if ask.message.get("twin_data") is None:
-            raise RequestError(VALIDATION_ERROR, values.MISSING)
-        profile = values.struct(fields.mapping(ask.message["twin_data"], "twin_data"), "twin_data")
-        await self.merge(ask, values.user_id(ask.message), profile)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        profile = record_values.struct(fields.mapping(ask.message["twin_data"], "twin_data"), "twin_data")
+        await self.merge(ask, record_values.user_id(ask.message), profile)
         return {"status": "ok"}
 
     async def merge(self, ask: Ask, name: str, profile: Struct) -> None:
@@ -67,12 +68,12 @@ class Twins:
         raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
     async def _get(self, ask: Ask) -> Message:
-        subject = await self.find(ask, values.user_id(ask.message))
-        return {"status": "ok", "twin": values.plain(subject.profile) if subject is not None else {}}
+        subject = await self.find(ask, record_values.user_id(ask.message))
+        return {"status": "ok", "twin": record_values.plain(subject.profile) if subject is not None else {}}
 
     async def _delete(self, ask: Ask) -> Message:
         """Empty the profile; a subject that is nothing else goes with it."""
-        subject = await self.find(ask, values.user_id(ask.message))
+        subject = await self.find(ask, record_values.user_id(ask.message))
         if subject is None or not subject.profile.fields:
             text = "User not found"
             raise RequestError(MEMORY_NOT_FOUND, text)

@@ -16,14 +16,15 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
-from skein_pc2.reasoning.records import values
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
 
 # The type of the memories that keep patterns.
 TYPE = "error_pattern"
@@ -56,9 +57,9 @@ class Patterns:
     async def _add(self, ask: Ask) -> Message:
         """Keep a pattern; one that is kept already gets the new solution."""
         memory = pattern_memory(
-            values.needed(ask.message, "error_type"),
-            values.needed(ask.message, "pattern"),
-            values.text(ask.message, "solution"),
+            record_values.needed(ask.message, "error_type"),
+            record_values.needed(ask.message, "pattern"),
+            record_values.text(ask.message, "solution"),
         )
         try:
             await self._api.call(
@@ -87,8 +88,8 @@ class Patterns:
 
     async def _solution(self, ask: Ask) -> Message:
         """Return the solution of the newest pattern that the message matches and that has one."""
-        text = values.needed(ask.message, "error_message")[:MOST_MESSAGE_CHARACTERS]
-        error_type = values.text(ask.message, "error_type")
+        text = record_values.needed(ask.message, "error_message")[:MOST_MESSAGE_CHARACTERS]
+        error_type = record_values.text(ask.message, "error_type")
         request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE)
         seen = 0
         while True:
@@ -118,20 +119,20 @@ def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
     except PatternInvalid as invalid:
         text = f"pattern is no expression that can be matched in linear time: {invalid}"
         raise RequestError(VALIDATION_ERROR, text, field="pattern") from None
-    name = hashlib.sha256(values.to_compact_json([error_type, pattern]).encode()).hexdigest()[:32]
+    name = hashlib.sha256(record_values.to_compact_json([error_type, pattern]).encode()).hexdigest()[:32]
     data: dict[str, Any] = {"error_type": error_type, "pattern": pattern, "solution": solution or None}
     return pb.Memory(
         external_id=f"err_{name}",
         type=TYPE,
         content=f"{error_type}: {solution or pattern}",
-        data=values.struct(data, "pattern"),
-        source_agent=values.AGENT,
+        data=record_values.struct(data, "pattern"),
+        source_agent=record_values.AGENT,
     )
 
 
 def pattern_of(memory: pb.Memory, error_type: str = "") -> tuple[str, str] | None:
     """Return the pattern and the solution that a memory keeps; None when it keeps none of that type of error."""
-    kept = values.plain(memory.data)
+    kept = record_values.plain(memory.data)
     pattern, solution = kept.get("pattern"), kept.get("solution")
     if not isinstance(pattern, str) or not isinstance(solution, str) or not pattern or not solution:
         return None

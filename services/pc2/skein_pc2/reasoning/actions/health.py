@@ -12,7 +12,7 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_pc2.protocol.errors import RequestError
 from skein_pc2.protocol.health import Health
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.reasoning.actions import error_patterns
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, SESSION_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import repeat_key, timestamp
-from skein_pc2.protocol.work_queue import KeyedLock
-from skein_pc2.reasoning.actions import context
-from skein_pc2.reasoning.records import values
+from skein_pc2.protocol.concurrency import KeyedLock
+from skein_pc2.reasoning.actions import session_context
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.health import ReasoningHealth
     from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
 
 # Of a session, so many of the newest messages are looked at.
 MOST_MESSAGES = 300
@@ -66,24 +67,24 @@ class Interactions:
         }
 
     async def _add(self, ask: Ask) -> Message:
-        interaction_type = values.needed(ask.message, "interaction_type", "type")
-        answer = await self._append(ask, interaction_type, values.needed(ask.message, "content"))
-        if interaction_type.lower() == context.ERROR:
+        interaction_type = record_values.needed(ask.message, "interaction_type", "type")
+        answer = await self._append(ask, interaction_type, record_values.needed(ask.message, "content"))
+        if interaction_type.lower() == session_context.ERROR:
             self._health.record_error_report()
         return answer
 
     async def _decide(self, ask: Ask) -> Message:
-        return await self._append(ask, context.DECISION, values.needed(ask.message, "decision", "content"))
+        return await self._append(ask, session_context.DECISION, record_values.needed(ask.message, "decision", "content"))
 
     async def _append(self, ask: Ask, interaction_type: str, content: str) -> Message:
-        metadata = {**fields.mapping(ask.message.get("metadata"), "metadata"), context.TYPE: interaction_type}
+        metadata = {**fields.mapping(ask.message.get("metadata"), "metadata"), session_context.TYPE: interaction_type}
         message = pb.Message(
-            role=context.role_of(interaction_type.lower()),
+            role=session_context.role_of(interaction_type.lower()),
             content=content,
-            subject_id=values.text(ask.message, "user_id").strip(),
-            metadata=values.struct(metadata, "metadata"),
+            subject_id=record_values.text(ask.message, "user_id").strip(),
+            metadata=record_values.struct(metadata, "metadata"),
         )
-        session_id = session_of(ask.message, ask.at, missing=values.MISSING)
+        session_id = session_of(ask.message, ask.at, missing=record_values.MISSING)
         try:
             # Who sends without waiting for answers finds its messages in the order in which it sent them.
             async with self._lines.place(session_id):
@@ -110,10 +111,10 @@ class Interactions:
 
     async def _context_of_person(self, ask: Ask) -> Message:
         """Tell the session in which a person took part last."""
-        person = values.needed(ask.message, "user_id", missing=_MISSING_USER).strip()
+        person = record_values.needed(ask.message, "user_id", missing=_MISSING_USER).strip()
         session_id = await self._latest_session(ask, person)
         if not session_id:
-            return {"status": "ok", "context": context.Context(lines=[]).document(None)}
+            return {"status": "ok", "context": session_context.Context(lines=[]).document(None)}
         found, last_updated = await self._told(ask, session_id, person=person)
         return {"status": "ok", "context": found.document(last_updated)}
 
@@ -126,13 +127,13 @@ class Interactions:
         """Tell the newest interactions: of a session or a person if one is named, else of all sessions."""
         limit = fields.integer(ask.message.get("limit"), "limit", default=_RECENT, least=1)
         newest = await self._newest(ask, min(limit, _MAX_RECENT))
-        return {"status": "success", "context": context.context_of(newest, max_tokens=_max_tokens(ask)).summary}
+        return {"status": "success", "context": session_context.context_of(newest, max_tokens=_max_tokens(ask)).summary}
 
     async def _newest(self, ask: Ask, limit: int) -> list[pb.Message]:
         """Return the newest messages, newest first."""
-        if values.text(ask.message, "session_id").strip() or values.text(ask.message, "project").strip():
+        if record_values.text(ask.message, "session_id").strip() or record_values.text(ask.message, "project").strip():
             session_ids = [session_of(ask.message, ask.at)]
-        elif values.text(ask.message, "user_id").strip():
+        elif record_values.text(ask.message, "user_id").strip():
             return await self._said_by(ask, person_of(ask.message), limit)
         else:
             request = pb.ListSessionsRequest(page_size=_RECENT_SESSIONS)
@@ -199,10 +200,10 @@ class Interactions:
                     raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
     async def _session_id(self, ask: Ask) -> Message:
-        values.needed(ask.message, "user_id", missing=_MISSING_USER)
+        record_values.needed(ask.message, "user_id", missing=_MISSING_USER)
         return {"status": "ok", "session_id": session_of({**ask.message, "session_id": None}, ask.at)}
 
-    async def _told(self, ask: Ask, session_id: str, *, person: str) -> tuple[context.Context, str | None]:
+    async def _told(self, ask: Ask, session_id: str, *, person: str) -> tuple[session_context.Context, str | None]:
         """Read what of a session has room in the tokens asked for: nothing of a session that does not exist.
 
         With a `person`, leave out the messages of other persons.
@@ -219,9 +220,9 @@ class Interactions:
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            return context.Context(lines=[]), None
+            return session_context.Context(lines=[]), None
         visible = _visible(page.messages, person)
-        found = context.context_of(
+        found = session_context.context_of(
             visible,
             max_tokens=max_tokens,
             # The summary of a session speaks of all its persons.
@@ -235,15 +236,15 @@ async def _memory_config(_ask: Ask) -> Message:
     return {"status": "ok", "hierarchy": dict(_HIERARCHY)}
 
 
-def session_of(message: Mapping[str, object], at: datetime, *, missing: str = values.MISSING) -> str:
+def session_of(message: Mapping[str, object], at: datetime, *, missing: str = record_values.MISSING) -> str:
     """Read which session a message is about: by its id, or by the person and the project, or else the day."""
-    session_id = values.text(message, "session_id")
+    session_id = record_values.text(message, "session_id")
     if session_id.strip():
         return session_id
-    user_id = values.text(message, "user_id").strip()
+    user_id = record_values.text(message, "user_id").strip()
     if not user_id:
         raise RequestError(VALIDATION_ERROR, missing)
-    return f"{user_id}_{values.text(message, 'project').strip() or format(at.astimezone(UTC), '%Y-%m-%d')}"
+    return f"{user_id}_{record_values.text(message, 'project').strip() or format(at.astimezone(UTC), '%Y-%m-%d')}"
 
 
 def person_of(message: Mapping[str, object]) -> str:
@@ -251,7 +252,7 @@ def person_of(message: Mapping[str, object]) -> str:
 
     The session "ana_boat_race" is ana's in the project boat_race and ana_boat's in the project race.
     """
-    return "" if values.text(message, "session_id").strip() else values.text(message, "user_id").strip()
+    return "" if record_values.text(message, "session_id").strip() else record_values.text(message, "user_id").strip()
 
 
 def _visible(messages: Iterable[pb.Message], person: str) -> list[pb.Message]:
@@ -264,4 +265,4 @@ def _position(message: pb.Message) -> tuple[int, int]:
 
 
 def _max_tokens(ask: Ask) -> int:
-    return fields.integer(ask.message.get("max_tokens"), "max_tokens", default=context.DEFAULT_TOKENS, least=0)
+    return fields.integer(ask.message.get("max_tokens"), "max_tokens", default=session_context.DEFAULT_TOKENS, least=0)

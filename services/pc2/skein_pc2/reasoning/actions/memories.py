@@ -11,15 +11,17 @@ from skein_pc2.protocol.frames import timestamp
 from skein_pc2.reasoning.actions import decay
 from skein_pc2.reasoning.actions.memory_updates import MemoryUpdates
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists, values
+from skein_pc2.reasoning.records import record_values
+from skein_pc2.reasoning.records import memory_lists
 
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
-    from skein_pc2.reasoning.records.answer import Action, Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 
 class MemoryActions:
@@ -40,7 +42,7 @@ class MemoryActions:
         memory = records.memory_of(
             ask.message,
             external_id=records.new_id(ask.message),
-            importance=values.importance(ask.message.get("priority")),
+            importance=record_values.importance(ask.message.get("priority")),
         )
         return {"status": "success", "message": "Memory added", "memory_id": await self._keeper.keep(ask, memory)}
 

@@ -18,20 +18,21 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
-from skein_pc2.protocol.work_queue import KeyedLock
+from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.reasoning.actions import decay
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists, values
+from skein_pc2.reasoning.records import record_values
+from skein_pc2.reasoning.records import memory_lists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates, Update
-    from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import Ask
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 # `get_all_memories` tells fewer, so that a client can send back all that it was told.
 MAX_ITEMS = 1000
@@ -74,7 +75,7 @@ class MemoryUpdates:
         by_session: defaultdict[str, dict[str, Update]] = defaultdict(dict)
         targets: set[str] = set()
         for place, item in enumerate(items):
-            message_id = values.text(item, "message_id")
+            message_id = record_values.text(item, "message_id")
             message = known.messages.get(message_id or decay.key_of(item))
             memory = known.memories.get(_name(item) or decay.key_of(item))
             if message is not None:
@@ -141,12 +142,12 @@ class MemoryUpdates:
 
     async def _known(self, ask: Ask, items: list[dict[str, Any]]) -> _ItemIndex:
         known = _ItemIndex()
-        message_ids = {name for item in items if (name := values.text(item, "message_id"))}
+        message_ids = {name for item in items if (name := record_values.text(item, "message_id"))}
         names = [name for item in items if (name := _name(item)) and name not in message_ids]
         if names:
             found = await self._keeper.several(ask, names)
             known.memories.update({name: memory for name in names if (memory := found.get(name)) is not None})
-        has_nameless = any(not _name(item) and not values.text(item, "message_id") for item in items)
+        has_nameless = any(not _name(item) and not record_values.text(item, "message_id") for item in items)
         if has_nameless:
             page = await memory_lists.listed(self._api, ask, pb.MemoryFilter(), limit=memory_lists.MOST)
             for memory in page.memories:
@@ -201,7 +202,7 @@ class MemoryUpdates:
 
 def _items(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
-        raise RequestError(VALIDATION_ERROR, values.MISSING)
+        raise RequestError(VALIDATION_ERROR, record_values.MISSING)
     if len(value) > MAX_ITEMS:
         raise fields.invalid("memories", f"are {MAX_ITEMS} at most")
     if not all(isinstance(item, dict) for item in value):
@@ -210,4 +211,4 @@ def _items(value: object) -> list[dict[str, Any]]:
 
 
 def _name(item: Mapping[str, Any]) -> str:
-    return values.text(item, "id", "memory_id")
+    return record_values.text(item, "id", "memory_id")

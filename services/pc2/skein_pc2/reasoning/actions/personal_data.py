@@ -10,11 +10,11 @@ from skein_kit.filters.expression import quoted
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import repeat_key
-from skein_pc2.protocol.work_queue import KeyedLock
+from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values as words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.digital_twins import Twins
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
 
 # Types of the memories that keep reminders and contexts. A context is one of this port's, by its kind.
 REMINDER, CONTEXT = "reminder", "context"

@@ -13,15 +13,17 @@ from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.commands.synchronization import Synchronizer
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
-from skein_pc2.reasoning.records.answer import lower_case
-from skein_pc2.reasoning.records.memory_keeper import NO_QUERY, strengths
+from skein_pc2.reasoning.records import record_values as words
+from skein_pc2.reasoning.records.agent_request import lower_case
+from skein_pc2.reasoning.records.memory_store import NO_QUERY
+from skein_pc2.reasoning.records.memory_store import strengths
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Action, Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 NO_MEMORY_ID = "No memory_id provided"
 # What the sums over strengths are taken of: the newest memories that have one.

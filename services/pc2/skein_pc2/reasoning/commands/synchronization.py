@@ -13,15 +13,15 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values as words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import Ask
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
     from skein_pc2.reasoning.records.strength import Strength
 
 MOST_MEMORIES = 500

@@ -12,17 +12,19 @@ from skein_kit.json_values import exact
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
-from skein_pc2.protocol.work_queue import ConcurrencyLimit
-from skein_pc2.reasoning.records import answer as talk
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
+from skein_pc2.reasoning.records import agent_request as talk
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists, values
+from skein_pc2.reasoning.records import record_values
+from skein_pc2.reasoning.records import memory_lists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.health import Health
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action
+    from skein_pc2.reasoning.records.agent_request import Ask
 
 # Where a value says in words what it is about, the best first.
 _TEXTS = ("text", "content", "message", "value", "summary", "note")
@@ -72,10 +74,10 @@ class Memories:
 
     async def _add(self, ask: Ask) -> Message:
         if _VALUE not in ask.message:
-            raise RequestError(VALIDATION_ERROR, values.MISSING)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
         request = pb.CreateMemoryRequest(
             defer_embedding=True,
-            memory=memory_of(values.user_id(ask.message), ask.message[_VALUE]),
+            memory=memory_of(record_values.user_id(ask.message), ask.message[_VALUE]),
             request_id=repeat_key(ask.message),
         )
         stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
@@ -83,13 +85,13 @@ class Memories:
 
     async def _get(self, ask: Ask) -> Message:
         limit, page_token = memory_lists.bounds(ask.message)
-        about = pb.MemoryFilter(subject_id=values.user_id(ask.message))
+        about = pb.MemoryFilter(subject_id=record_values.user_id(ask.message))
         page = await memory_lists.listed(self._api, ask, about, limit=limit, page_token=page_token)
         # In the order in which they were told.
         return {"status": "ok", "memories": [to_record(memory) for memory in reversed(page.memories)], **page.rest()}
 
     async def _delete(self, ask: Ask) -> Message:
-        name, user = values.needed(ask.message, "memory_id"), values.user_id(ask.message)
+        name, user = record_values.needed(ask.message, "memory_id"), record_values.user_id(ask.message)
         missing = RequestError(MEMORY_NOT_FOUND, "Memory not found")
         try:
             found = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), ask)
@@ -104,7 +106,7 @@ class Memories:
 
     async def _clear(self, ask: Ask) -> Message:
         """Forget all that `get_memories` would tell; as after any deletion, it can be restored for a while."""
-        about = pb.MemoryFilter(subject_id=values.user_id(ask.message))
+        about = pb.MemoryFilter(subject_id=record_values.user_id(ask.message))
         return {"status": "ok", "cleared": await memory_lists.forget(self._api, ask, about)}
 
 
@@ -112,12 +114,12 @@ def memory_of(user: str, value: Any) -> pb.Memory:
     """Make the memory of a person that keeps a JSON value."""
     kept = (
         {_VALUE: value}
-        if values.is_storable(value)
+        if record_values.is_storable(value)
         else {_VALUE_JSON: exact.dumps(exact.to_decimals(value), ensure_ascii=True)}
     )
-    metadata = values.struct(kept, "memory")
+    metadata = record_values.struct(kept, "memory")
     # As it will be read, so that whoever reads it sees whether somebody has changed the words since.
-    stored = values.plain_value(metadata.fields[_VALUE]) if _VALUE in kept else value
+    stored = record_values.plain_value(metadata.fields[_VALUE]) if _VALUE in kept else value
     return pb.Memory(type=_type(value), content=_content(stored), subject_id=user, metadata=metadata)
 
 
@@ -125,7 +127,7 @@ def value_of(memory: pb.Memory) -> Any:
     """Return the JSON value that a memory keeps; of one that was stored otherwise, what it says."""
     kept = memory.metadata.fields
     if _VALUE in kept:
-        value = values.plain_value(kept[_VALUE])
+        value = record_values.plain_value(kept[_VALUE])
     else:
         try:
             value = exact.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
@@ -158,26 +160,26 @@ def _search_text(memory: pb.Memory) -> dict[str, Any]:
     if memory.tags:
         described["tags"] = list(memory.tags)
     if memory.data.fields:
-        described["data"] = values.plain(memory.data)
+        described["data"] = record_values.plain(memory.data)
     return described
 
 
 def _type(value: Any) -> str:
     """Return the type that a value names, if it can be one."""
     try:
-        return values.type_name(value.get("type") if isinstance(value, dict) else None)
+        return record_values.type_name(value.get("type") if isinstance(value, dict) else None)
     except RequestError:
-        return values.DEFAULT_TYPE
+        return record_values.DEFAULT_TYPE
 
 
 def _content(value: Any) -> str:
     """Return the words by which a value is found: its own, or all of it."""
     if isinstance(value, str) and value.strip():
-        return values.replace_unstorable(value)
+        return record_values.replace_unstorable(value)
     name = _string_values(value) if isinstance(value, dict) else ""
     if name:
-        return values.replace_unstorable(value[name])
-    return values.replace_unstorable(values.to_compact_json(value))[:_MOST_CHARACTERS]
+        return record_values.replace_unstorable(value[name])
+    return record_values.replace_unstorable(record_values.to_compact_json(value))[:_MOST_CHARACTERS]
 
 
 def _string_values(value: Mapping[str, Any]) -> str:

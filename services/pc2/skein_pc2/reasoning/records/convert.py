@@ -16,7 +16,7 @@ from skein_kit.json_values import exact
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values as words
 from skein_pc2.reasoning.records.strength import MOST, NEW, Strength
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import RATE_LIMIT_EXCEEDED, RequestError
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values as words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 DEFAULT_LIMIT, MOST = 200, 500
 # A call looks at a bounded number of memories, so a page may be short; after so many the rest is left for another ask.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol.errors import RequestError
 from skein_pc2.protocol.frames import Message
-from skein_pc2.protocol.work_queue import ConcurrencyLimit, RequestContext
-from skein_pc2.reasoning.records import values
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
+from skein_pc2.protocol.concurrency import RequestContext
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
@@ -56,7 +57,7 @@ class RequestRunner:
         """Answer a message with what `action` answers before the deadline, else with a refusal."""
         try:
             given = message.get("request_id") or message.get("op_id") or secrets.token_hex(8)
-            ask = Ask(request_id=values.truncate_name(given), deadline=deadline, message=message, at=datetime.now(UTC))
+            ask = Ask(request_id=record_values.truncate_name(given), deadline=deadline, message=message, at=datetime.now(UTC))
             return await self.turns.do(ask, lambda: action(ask), name=name)
         except RequestError as no:
-            return refusal(values.said(no))
+            return refusal(record_values.said(no))

@@ -18,15 +18,16 @@ from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, RequestError
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists, values
+from skein_pc2.reasoning.records import record_values
+from skein_pc2.reasoning.records import memory_lists
 from skein_pc2.reasoning.records.strength import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.work_queue import RequestContext
-    from skein_pc2.reasoning.records.answer import Ask
+    from skein_pc2.protocol.concurrency import RequestContext
+    from skein_pc2.reasoning.records.agent_request import Ask
     from skein_pc2.reasoning.records.strength import Strength
 
 NO_QUERY = "No query parameters provided"
@@ -134,19 +135,19 @@ class MemoryStore:
                 await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
             else:
                 return strength.current(ask.at)
-        text = f"Memory {values.truncate_name(memory_id)} is being changed by many others; try again soon"
+        text = f"Memory {record_values.truncate_name(memory_id)} is being changed by many others; try again soon"
         raise RequestError(RATE_LIMIT_EXCEEDED, text)
 
     async def find(self, ask: Ask, query: Mapping[str, Any]) -> SearchResult:
         """Answer a query: by id, else ids, else keywords, else source."""
         if query.get("id"):
-            found = await self._by_id(ask, values.needed(query, "id"), query)
+            found = await self._by_id(ask, record_values.needed(query, "id"), query)
         elif query.get("ids"):
             found = await self._by_ids(ask, fields.texts(query["ids"], "ids"))
         elif query.get("keywords"):
             found = self._strong(await self._by_keywords(ask, query), ask, query)
         elif query.get("source"):
-            found = self._strong(await self._by_source(ask, values.needed(query, "source")), ask, query)
+            found = self._strong(await self._by_source(ask, record_values.needed(query, "source")), ask, query)
         else:
             raise RequestError(INVALID_REQUEST, NO_QUERY)
         await self._use(ask, found.memories)
@@ -179,7 +180,7 @@ class MemoryStore:
         """Find one memory. Raises Rejected when it does not exist, or is forgotten and not asked for nevertheless."""
         memory = await self.get(ask, name)
         if records.strength_of(memory, ask.at).is_forgotten(ask.at) and query.get("include_forgotten") is not True:
-            text = f"Memory {values.truncate_name(name)} is forgotten"
+            text = f"Memory {record_values.truncate_name(name)} is forgotten"
             raise RequestError(MEMORY_NOT_FOUND, text)
         return SearchResult([memory])
 
@@ -199,7 +200,7 @@ class MemoryStore:
             raise fields.invalid("keywords", f"have {_MOST_QUERY_CHARACTERS} characters at most")
         if "\0" in text:
             raise fields.invalid("keywords", "hold a NUL character")
-        source = values.text(query, "source")
+        source = record_values.text(query, "source")
         name = quoted(source)
         request = recall_pb2.RecallRequest(
             query=text,
@@ -263,7 +264,7 @@ def strengths(memories: Sequence[pb.Memory], ask: Ask) -> list[Strength]:
 
 
 def _missing(memory_id: str) -> RequestError:
-    return RequestError(MEMORY_NOT_FOUND, f"Memory {values.truncate_name(memory_id)} not found")
+    return RequestError(MEMORY_NOT_FOUND, f"Memory {record_values.truncate_name(memory_id)} not found")
 
 
 def _not_found(error: aio.AioRpcError, memory_id: str) -> Exception:
