@@ -39,7 +39,7 @@ def writing(done: list[str], text: str) -> Update:
 
 async def drained(updates: BackgroundUpdates) -> None:
     async with asyncio.timeout(30):
-        await updates.drained()
+        await updates.wait_drained()
 
 
 async def test_of_two_updates_of_one_target_the_later_counts() -> None:

@@ -80,7 +80,11 @@ def test_what_is_no_name_is_no_type(said: object) -> None:
 
 @pytest.mark.parametrize("said", ["HIGH", "MEDIUM", "LOW"])
 def test_a_priority_comes_back_as_it_was(said: str) -> None:
-    assert record_values.priority(record_values.importance(said)) == record_values.priority(record_values.importance(said.lower())) == said
+    assert (
+        record_values.priority(record_values.importance(said))
+        == record_values.priority(record_values.importance(said.lower()))
+        == said
+    )
 
 
 def test_priorities_of_operations_are_understood() -> None:

@@ -1,4 +1,4 @@
-"""What the operator may tell pc2: where its ports are, who may reach them, and as whom it acts."""
+"""Settings of pc2: addresses of its ports, allowed clients, API keys."""
 
 from __future__ import annotations
 
@@ -109,17 +109,17 @@ class Pc2Identity(Settings):
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
     # API key of the tenant that the assistants share. SKEIN_PC2_API_KEY_5596 and the like (or …_5596_FILE)
-    # let one port act as somebody else.
+    # let one port act with another key.
     api_key: str = dataclasses.field(default="", repr=False)
 
 
 def is_secure(environment: Mapping[str, str] | None = None) -> bool:
-    """Say whether the ports speak CURVE."""
+    """Say whether the ports use CURVE."""
     return Pc2Security.read(environment).secure_zmq
 
 
 def identity_of(environment: Mapping[str, str], number: int | None = None) -> Callable[[], str]:
-    """Return what reads the API key until it is there, and remembers it then; of one port, if its number is given."""
+    """Return a function that reads the API key until it exists and caches it; of one port with `number`."""
     found = ""
 
     def key() -> str:
@@ -133,19 +133,19 @@ def identity_of(environment: Mapping[str, str], number: int | None = None) -> Ca
 
 
 def has_own_identity(environment: Mapping[str, str], number: int) -> bool:
-    """Say whether a port acts as somebody of its own."""
+    """Say whether a port has an API key of its own."""
     return bool(_of_port(environment, number))
 
 
 def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
-    """Return a port's own variables under the names that they have for all ports."""
+    """Return a port's own variables under the names for all ports."""
     own = f"{_API_KEY}_{number}"
     names = {own: _API_KEY, f"{own}_FILE": f"{_API_KEY}_FILE"}
     return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
 
 
 def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
-    """Say whether a port that publishes was set to answer requests alone. Raises SettingInvalid."""
+    """Say whether a publishing port is set to answer requests only. Raises SettingInvalid."""
     if number not in _ROLES:
         return False
     publishes, answers = _ROLES[number]
@@ -158,18 +158,18 @@ def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
 
 
 def check_roles(environment: Mapping[str, str]) -> None:
-    """Raise SettingInvalid for a port whose role is none."""
+    """Raise SettingInvalid for an unknown role of a port."""
     for number in _ROLES:
         is_reply_only(environment, number)
 
 
 def role_setting_of(number: int) -> str:
-    """Return the name of the setting that says what a port does."""
+    """Return the name of a port's role setting."""
     return f"SKEIN_PC2_{number}"
 
 
 def default_roles() -> dict[str, str]:
-    """Return the settings that say what ports do, with their defaults."""
+    """Return the role settings with their defaults."""
     return {role_setting_of(number): publishes for number, (publishes, _) in _ROLES.items()}
 
 
@@ -179,7 +179,7 @@ def setting_of(number: int) -> str:
 
 
 def port_of(environment: Mapping[str, str], number: int, *, position: int, base_port: int | None) -> int:
-    """Return where the protocol's port `number` is to listen; 0 takes a free one."""
+    """Return the port on which the protocol's port `number` listens; 0 takes a free one."""
     text = environment.get(setting_of(number))
     if text is None:
         if base_port is None:

@@ -1,4 +1,4 @@
-"""Doing what a message asks, in time and in turn, whatever goes wrong: the part that all dialects share."""
+"""Deadlines, concurrency and order of requests, for all dialects."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = logs.get("pc2")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestContext:
-    """For whom the calls are made that answer one message, and until when."""
+    """The request id and deadline of the calls that answer one message."""
 
-    # What its sender calls the message; logs of all services carry it.
+    # The sender's id of the message; logs of all services carry it.
     request_id: str
     # A time of the event loop's clock.
     deadline: float
@@ -36,7 +36,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """Lets so many messages of a port be worked on at the same time; others wait for their turn."""
+    """Runs up to `at_once` actions of a port at the same time; others wait."""
 
     at_once: int
     _free: asyncio.Semaphore = field(init=False)
@@ -44,21 +44,21 @@ class ConcurrencyLimit:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_free", asyncio.Semaphore(self.at_once))
 
-    async def do(
+    async def run(
         self,
-        errand: RequestContext,
+        context: RequestContext,
         action: Callable[[], Awaitable[Result]],
         *,
         name: str,
         transient: str = STORAGE_ERROR,
     ) -> Result:
-        """Do it before the deadline. Raises Rejected, and nothing else.
+        """Run an action before the deadline. Raises RequestError, and nothing else.
 
-        `transient` is the code that tells of services that are away or late; `name` is the action's, for the log.
+        `transient` is the error code for unavailable or late services; `name` is the action's name for logs.
         """
         working = False
         try:
-            async with asyncio.timeout_at(errand.deadline), self._free:
+            async with asyncio.timeout_at(context.deadline), self._free:
                 working = True
                 return await action()
         except aio.AioRpcError as error:
@@ -72,27 +72,27 @@ class ConcurrencyLimit:
         except RequestError:
             raise
         except Exception:
-            log.exception("fault", action=name, request_id=errand.request_id)
+            log.exception("fault", action=name, request_id=context.request_id)
             text = "Skein failed; the request id finds the reason in the logs"
             raise RequestError(INTERNAL_ERROR, text) from None
 
 
 class KeyedLock:
-    """Lets one at a time through by each name, in the order in which they came."""
+    """One lock for each name, acquired in the order of arrival."""
 
     def __init__(self) -> None:
-        # The lock of each name, and how many hold or want it.
-        self._places: dict[str, tuple[asyncio.Lock, int]] = {}
+        # Each name's lock, and the number of its holders and waiters.
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
-    async def place(self, name: str) -> AsyncIterator[None]:
-        """Wait until those that came before are done."""
-        lock, count = self._places.get(name, (asyncio.Lock(), 0))
-        self._places[name] = lock, count + 1
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        """Hold the name's lock until the block ends."""
+        lock, count = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = lock, count + 1
         try:
             async with lock:
                 yield
         finally:
-            lock, count = self._places.pop(name)
+            lock, count = self._locks.pop(name)
             if count > 1:
-                self._places[name] = lock, count - 1
+                self._locks[name] = lock, count - 1

@@ -1,4 +1,4 @@
-"""What was said in a session, put into a number of tokens: decisions, errors and code have their share. Pure."""
+"""A session's messages within a budget of tokens; decisions, errors and code have a share. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 CHARACTERS_OF_A_TOKEN = 4
 DEFAULT_TOKENS = 2000
-# Where an interaction's type stands in the metadata of its message.
+# Metadata key of an interaction's type.
 TYPE = "interaction_type"
 ERROR, CODE, DECISION = "error", "code", "decision"
 
 _SPEECH = "speech"
 _CUT = "…"
-# A decision is found long after it was taken, and many of them leave room for what was said last.
+# Part of the budget that each of decisions, errors and code may fill, so that recent speech has room.
 _SHARE = 4
 _ROLES = {
     "user_query": pb.MESSAGE_ROLE_USER,
@@ -41,7 +41,7 @@ _LABELS = {
     pb.MESSAGE_ROLE_TOOL: "Tool",
 }
 _KINDS = {ERROR: "Error", CODE: "Code", DECISION: "Decision"}
-# Keys of an interaction's metadata that name the type of an error, the best first.
+# Metadata keys of an error's type, best first.
 _ERROR_TYPES = ("error_type", "type")
 # An error message begins with its type: "SyntaxError: invalid syntax".
 _LEADING_TYPE = re.compile(r"\s*([A-Za-z_][\w.]{0,99}):")
@@ -51,18 +51,18 @@ _MAX_ERROR_TYPE_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class ContextLine:
-    """One message as a context tells it."""
+    """One message in a context."""
 
     kind: str
     label: str
     content: str
     create_time: str = ""
-    # Of an error alone.
+    # For errors only.
     error_type: str = ""
 
     @classmethod
     def of(cls, message: pb.Message) -> ContextLine:
-        """Tell a message by its type or, when a typed client wrote it, by who spoke."""
+        """Label a message by its interaction type, or by its role when a typed client wrote it."""
         kind = interaction_type_of(message)
         create_time = timestamp(message.create_time.ToDatetime(tzinfo=UTC))
         if kind in _KINDS:
@@ -73,11 +73,11 @@ class ContextLine:
 
     @property
     def text(self) -> str:
-        """Return it as the summary says it."""
+        """Return the line as in the summary."""
         return f"{self.label}: {self.content}"
 
     def cut(self, room: int) -> ContextLine | None:
-        """Return as much of it as has room, None when that says nothing."""
+        """Return the line cut to `room` characters; None when no content fits."""
         if len(self.text) <= room:
             return self
         left = room - len(self.label) - len(": ") - len(_CUT)
@@ -86,19 +86,19 @@ class ContextLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What of a session has room, oldest first."""
+    """The lines of a session that fit, oldest first."""
 
     lines: Sequence[ContextLine]
-    # What stands for the messages that have none.
+    # Summary of the messages that do not fit.
     earlier: str = ""
 
     @property
     def summary(self) -> str:
-        """Return all of it as one text."""
+        """Return all lines as one text."""
         return "\n".join([*self._earlier(), *(line.text for line in self.lines)])
 
     def document(self, last_updated: str | None) -> dict[str, Any]:
-        """Write it as newer clients read it."""
+        """Return the document that newer clients read."""
         return {
             "last_updated": last_updated,
             "conversation_summary": "\n".join(
@@ -121,68 +121,68 @@ class Context:
 
 
 def interaction_type_of(message: pb.Message) -> str:
-    """Return the type of the interaction that a message is, in lower case; "" for a typed client's message."""
-    kept = message.metadata.fields
-    return kept[TYPE].string_value.lower() if TYPE in kept else ""
+    """Return a message's interaction type in lower case; "" for a typed client's message."""
+    fields = message.metadata.fields
+    return fields[TYPE].string_value.lower() if TYPE in fields else ""
 
 
 def role_of(interaction_type: str) -> pb.MessageRole:
-    """Return who speaks in an interaction."""
+    """Return the role of an interaction type."""
     return _ROLES.get(interaction_type, pb.MESSAGE_ROLE_SYSTEM)
 
 
 def context_of(messages: Sequence[pb.Message], *, max_tokens: int, earlier: str = "", is_cut: bool = False) -> Context:
-    """Put messages, newest first, into a number of tokens.
+    """Fit messages, newest first, into a budget of tokens.
 
-    `earlier` is the session's own summary; it is told when messages are left out (`is_cut`: some were not even read)
-    and it takes no more than half of the room.
+    `earlier` is the session's summary. It is used when messages do not fit or were not read (`is_cut`), and when it
+    takes less than half of the room.
     """
     lines = [ContextLine.of(message) for message in messages if message.content]
     budget = CHARACTERS_OF_A_TOKEN * max_tokens
     room = _CharacterBudget(budget)
     is_short = sum(len(line.text) + 1 for line in lines) <= room.left
     for kind in _KINDS:
-        room.take(lines, kind, at_most=room.left if is_short else budget // _SHARE)
-    said = ""
+        room.add(lines, kind, at_most=room.left if is_short else budget // _SHARE)
+    shown_earlier = ""
     if earlier and (is_cut or not is_short) and len(earlier) < room.left // 2:
-        said = earlier
+        shown_earlier = earlier
         room.left -= len(earlier) + 1
-    room.take(lines, _SPEECH, at_most=room.left)
+    room.add(lines, _SPEECH, at_most=room.left)
     for kind in _KINDS:
-        room.take(lines, kind, at_most=room.left, whole=True)
-    return Context(lines=[room.taken[place] for place in sorted(room.taken, reverse=True)], earlier=said)
+        room.add(lines, kind, at_most=room.left, uncut=True)
+    return Context(lines=[room.lines[index] for index in sorted(room.lines, reverse=True)], earlier=shown_earlier)
 
 
 def _error_type(message: pb.Message) -> str:
-    """Return the type of an error: the metadata's, else the name that its text begins with."""
-    kept = message.metadata.fields
+    """Return an error's type: from the metadata, or the name at the start of its text."""
+    fields = message.metadata.fields
     for name in _ERROR_TYPES:
-        if name in kept and kept[name].string_value:
-            return kept[name].string_value[:_MAX_ERROR_TYPE_CHARACTERS]
+        if name in fields and fields[name].string_value:
+            return fields[name].string_value[:_MAX_ERROR_TYPE_CHARACTERS]
     leading = _LEADING_TYPE.match(message.content)
     return leading[1] if leading else _UNKNOWN_ERROR
 
 
 class _CharacterBudget:
-    """Characters that are left, each line with the end of the line before it."""
+    """A budget of characters for lines; each line costs one more for its line break."""
 
     def __init__(self, budget: int) -> None:
-        # The first line has none before it.
+        # The first line has no break before it.
         self.left = budget + 1
-        # By their place, newest first.
-        self.taken: dict[int, ContextLine] = {}
+        # By index, newest first.
+        self.lines: dict[int, ContextLine] = {}
 
-    def take(self, lines: Sequence[ContextLine], kind: str, *, at_most: int, whole: bool = False) -> None:
-        """Take the newest lines of a kind that have room; the first is cut to it, unless `whole` ones are wanted."""
-        is_first = not whole
-        for place, line in enumerate(lines):
-            if line.kind != kind or place in self.taken:
+    def add(self, lines: Sequence[ContextLine], kind: str, *, at_most: int, uncut: bool = False) -> None:
+        """Add the newest lines of a kind that fit; the first may be cut unless `uncut`."""
+        is_first = not uncut
+        for index, line in enumerate(lines):
+            if line.kind != kind or index in self.lines:
                 continue
-            fitting = line.cut(min(at_most, self.left) - 1)
-            if fitting is None or (fitting is not line and not is_first):
+            cut = line.cut(min(at_most, self.left) - 1)
+            if cut is None or (cut is not line and not is_first):
                 return
             is_first = False
-            self.taken[place] = fitting
-            length = len(fitting.text) + 1
+            self.lines[index] = cut
+            length = len(cut.text) + 1
             at_most -= length
             self.left -= length

@@ -1,4 +1,4 @@
-"""What port 5596's messages say ↔ what the RPCs take: texts, objects, names of types. No calls, no clock."""
+"""Readers and writers of port 5596's values: texts, objects, types, priorities. No calls, no clock."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MISSING = "Missing required fields"
-# Who stored a memory through this port, as its metadata tells under `pc2`.
+# The agent under `pc2` in the metadata of memories from this port.
 AGENT = "UnifiedMemoryReasoningAgent"
 DEFAULT_USER = "default"
 DEFAULT_TYPE = "note"
 
-# Each level of JSON is up to three of protobuf, which reads a hundred, and others wrap what is stored here.
+# Each JSON level is up to three protobuf levels, of which protobuf parses a hundred.
 _MOST_LEVELS = 24
-# Whole numbers beyond are not told apart by what stores numbers as doubles.
+# Doubles cannot hold larger whole numbers exactly.
 _LARGEST_WHOLE = 2**53
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-# Characters that no text in the database can have.
+# Characters that the database cannot store.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _SHOWN_CHARACTERS = 100
 _FEW, _DEFAULT_IMPORTANCE, _MUCH = 0.2, 0.5, 0.8
@@ -35,7 +35,7 @@ _PRIORITIES = {"LOW": _FEW, "MEDIUM": _DEFAULT_IMPORTANCE, "NORMAL": _DEFAULT_IM
 
 
 def text(values: Mapping[str, Any], *names: str) -> str:
-    """Read the first of some texts that is there; "" when none is."""
+    """Read the first present text; "" for none."""
     for name in names:
         found = fields.text(values, name)
         if "\0" in found:
@@ -45,8 +45,8 @@ def text(values: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def needed(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
-    """Read the first of some texts that is there and says something; `missing` is the refusal when none is."""
+def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
+    """Read the first present text that is not blank; `missing` is the error message without one."""
     found = text(values, *names)
     if not found.strip():
         raise RequestError(VALIDATION_ERROR, missing)
@@ -54,19 +54,19 @@ def needed(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> st
 
 
 def user_id(values: Mapping[str, Any]) -> str:
-    """Read whom a message is about."""
+    """Read a message's user_id."""
     return text(values, "user_id").strip() or DEFAULT_USER
 
 
 def struct(value: Mapping[str, Any], field: str) -> Struct:
-    """Read an object that is stored as such."""
+    """Read an object of bounded depth."""
     if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
         raise fields.invalid(field, f"is nested deeper than {_MOST_LEVELS} levels")
     return fields.struct(dict(value), field)
 
 
 def json_depth(value: Any, *, most: int) -> int:
-    """Return how deeply a JSON value is nested, 0 for one that is not; it looks no further than one beyond `most`."""
+    """Return a JSON value's depth, 0 for a scalar; depths beyond `most` count as `most` + 1."""
     depth, row = 0, [value]
     while depth <= most:
         row = [one for one in row if isinstance(one, dict | list)]
@@ -78,7 +78,7 @@ def json_depth(value: Any, *, most: int) -> int:
 
 
 def is_storable(value: Any) -> bool:
-    """Say whether a JSON value comes back from a Struct as it was."""
+    """Say whether a Struct returns a JSON value unchanged."""
     if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
         return False
     left = [value]
@@ -97,12 +97,12 @@ def is_storable(value: Any) -> bool:
 
 
 def plain(value: Struct) -> dict[str, Any]:
-    """Write a Struct as JSON knows it: whole numbers are whole."""
+    """Return a Struct as JSON values; whole numbers become int."""
     return {name: plain_value(inner) for name, inner in value.fields.items()}
 
 
 def plain_value(value: Value) -> Any:
-    """Write any value of a Struct."""
+    """Return any value of a Struct as a JSON value."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
         return plain(value.struct_value)
@@ -117,7 +117,7 @@ def plain_value(value: Value) -> Any:
 
 
 def plain_list(value: ListValue) -> list[Any]:
-    """Write a list of a Struct."""
+    """Return a list of a Struct as JSON values."""
     return [plain_value(inner) for inner in value.values]
 
 
@@ -143,29 +143,29 @@ def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
 
 
 def priority(value: float) -> str:
-    """Write an importance as the priority that is nearest."""
+    """Return the priority nearest to an importance."""
     names = ("LOW", "MEDIUM", "HIGH")
     return min(names, key=lambda name: abs(_PRIORITIES[name] - value))
 
 
 def replace_unstorable(value: str) -> str:
-    """Return a text with what cannot be stored replaced."""
+    """Return a text with unstorable characters replaced."""
     return _UNSTORABLE.sub("�", value)
 
 
 def to_compact_json(value: Any) -> str:
-    """Write a JSON value as short text, always the same one."""
+    """Return a JSON value as compact text with sorted keys."""
     return exact_json.dumps(exact_json.to_decimals(value), sort_keys=True)
 
 
 def truncate_name(value: object) -> str:
-    """Write a name of the sender's, cut to a length that an answer has room for."""
+    """Return a sender's name, cut to 100 characters."""
     return str(value)[:_SHOWN_CHARACTERS]
 
 
-def said(no: RequestError) -> str:
-    """Write a refusal as one text: these dialects have no place for details."""
-    violations = no.details.get("violations") or []
-    unstated = [found for found in violations if found["description"] not in no.message]
+def error_text(error: RequestError) -> str:
+    """Return an error as one text, with the invalid fields."""
+    violations = error.details.get("violations") or []
+    unstated = [found for found in violations if found["description"] not in error.message]
     fields_at_fault = "; ".join(f"{found['field']} {found['description']}" for found in unstated)
-    return f"{no.message} ({fields_at_fault})" if fields_at_fault else no.message
+    return f"{error.message} ({fields_at_fault})" if fields_at_fault else error.message
