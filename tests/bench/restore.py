@@ -88,7 +88,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=purged, page_size=100))
         await connection.close()
     started = time.monotonic()
-    problems = await verification.problems(folder, backup)
+    problems = await verification.backup_problems(folder, backup)
     _say("verify", time.monotonic() - started, f"{len(problems)} things are wrong")
     (known,) = [each for each in await recovery_window.recovery_windows(folder) if each.timeline == 1]
     log = sum(path.stat().st_size for path in folder.wal.iterdir())

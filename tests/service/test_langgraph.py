@@ -21,7 +21,7 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client import Client, ClientClosed, InvalidArgument, PermissionDenied
 from skein_langgraph.namespaces import MAX_DEPTH
-from skein_langgraph.search_filters import SearchTooWide
+from skein_langgraph.search_filters import SearchLimitExceeded
 from skein_langgraph.store import SkeinStore
 
 if TYPE_CHECKING:
@@ -294,11 +294,11 @@ async def test_what_would_be_too_much_is_refused_and_not_cut(
     await store.abatch([PutOp((f"n{n}",), "k", {"n": n}, index=False) for n in range(12)])
     monkeypatch.setattr("skein_langgraph.batch_plan.MAX_LOOKED_AT", 10)
 
-    with pytest.raises(SearchTooWide, match="longer prefix"):
+    with pytest.raises(SearchLimitExceeded, match="longer prefix"):
         await store.asearch((), filter={"n": {"$gt": 100}})
-    with pytest.raises(SearchTooWide, match="longer prefix"):
+    with pytest.raises(SearchLimitExceeded, match="longer prefix"):
         await store.alist_namespaces()
-    with pytest.raises(SearchTooWide, match="up to 100"):
+    with pytest.raises(SearchLimitExceeded, match="up to 100"):
         await store.asearch((), query="tea", limit=101)
 
 

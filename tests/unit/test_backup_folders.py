@@ -113,7 +113,7 @@ def test_pruning_keeps_the_log_of_a_newer_backup_that_begins_earlier(folder: Bac
     add_log(folder, 2, 4, 5, 6, 7)
     add_history(folder, 2, (1, place(4, 0.5)))
 
-    pruned = retention.prune(folder, 2)
+    pruned = retention.prune_backups(folder, 2)
 
     assert list(pruned.backup_ids) == ["pruned"]
     assert [number for _, number in numbers(folder, newer, 2)] == [5, 6, 7]
@@ -129,7 +129,7 @@ def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: BackupR
     for note in notes:
         note.write_bytes(b"")
 
-    retention.prune(folder, 1)
+    retention.prune_backups(folder, 1)
 
     assert [note.exists() for note in notes] == [False, False, True, True]
 

@@ -61,7 +61,7 @@ class AccountImporter:
         if isinstance(one, UnreadableRecord):
             self._report.arrived(one)
             return
-        counted(one, self._report)
+        count_read(one, self._report)
         try:
             match one:
                 case Person():
@@ -163,7 +163,7 @@ class _AccountNotOwned(Exception):
     """An account may be somebody else's."""
 
 
-def counted(one: Person | OAuthClient | Membership | UnreadableRecord, report: Report) -> None:
+def count_read(one: Person | OAuthClient | Membership | UnreadableRecord, report: Report) -> None:
     """Count somebody who was read."""
     if isinstance(one, UnreadableRecord):
         report.arrived(one)

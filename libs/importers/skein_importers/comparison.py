@@ -86,9 +86,9 @@ async def compare(
         if not writer.is_comparable:
             comparison.unchecked[kind] += len(batch)
             return
-        found = await _found(writer, batch)
+        found = await _find(writer, batch)
         for record in batch:
-            _hold(writer, record, found.get(record.name), comparison)
+            _compare_record(writer, record, found.get(record.name), comparison)
 
     async for chunk in read_chunks(records):
         by_kind: dict[Kind, list[Record]] = {}
@@ -107,7 +107,7 @@ async def compare(
         done(len(chunk))
 
 
-async def _found(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message]:
+async def _find(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message]:
     """Return what is there of a batch; what has an id that no call takes is not."""
     try:
         return await writer.find(batch)
@@ -117,7 +117,7 @@ async def _found(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Messag
         if len(batch) == 1:
             return {}
     middle = len(batch) // 2
-    return {**await _found(writer, batch[:middle]), **await _found(writer, batch[middle:])}
+    return {**await _find(writer, batch[:middle]), **await _find(writer, batch[middle:])}
 
 
 async def count_all_missing(
@@ -136,7 +136,7 @@ async def count_all_missing(
         done(len(chunk))
 
 
-def _hold(writer: Writer, record: Record, found: Message | None, comparison: Comparison) -> None:
+def _compare_record(writer: Writer, record: Record, found: Message | None, comparison: Comparison) -> None:
     if found is None and is_expired(record, datetime.now(UTC)):
         # No reader sees it, so that nothing says whether it is there.
         comparison.unchecked[record.kind] += 1
@@ -164,7 +164,7 @@ def differing_fields(wanted: Message, found: Message, but: Iterable[str]) -> lis
         elif descriptor.name + json_fields.TEXT in texts:
             # Its text says more.
             continue
-        elif not _alike(value, getattr(found, descriptor.name)):
+        elif not _are_equal(value, getattr(found, descriptor.name)):
             names.append(descriptor.name)
     return names
 
@@ -175,7 +175,7 @@ def _text(found: Message, name: str) -> str | None:
     return text or json_text(found, name.removesuffix(json_fields.TEXT))
 
 
-def _alike(wanted: Any, found: Any) -> bool:
+def _are_equal(wanted: Any, found: Any) -> bool:
     if not isinstance(wanted, Message | str | bytes | int | float):
         # Repeated; tags and the like come back in an order of their own.
         by_text = [sorted(map(str, map(_plain, values))) for values in (wanted, found)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_importers.accounts import AccountImporter, counted
+from skein_importers.accounts import AccountImporter, count_read
 from skein_importers.comparison import Comparison, compare, count_all_missing
 from skein_importers.errors import ImportRefused
 from skein_importers.importer import Importer, read_all
@@ -63,7 +63,7 @@ def dry_run(
         read_all(source.records(realm, report.notes), report, done)
     if every:
         for one in source.people(report.notes):
-            counted(one, report)
+            count_read(one, report)
             done(1)
 
 

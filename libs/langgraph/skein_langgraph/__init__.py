@@ -5,7 +5,7 @@ store.put(("users", "anna"), "drinks", {"likes": "green tea"})
 store.search(("users",), query="what does she drink?")
 """
 
-from skein_langgraph.search_filters import SearchTooWide
+from skein_langgraph.search_filters import SearchLimitExceeded
 from skein_langgraph.store import SkeinStore
 
-__all__ = ["SearchTooWide", "SkeinStore"]
+__all__ = ["SearchLimitExceeded", "SkeinStore"]

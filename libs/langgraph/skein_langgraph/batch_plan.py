@@ -12,8 +12,8 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client.errors import AlreadyExists, NotFound, SkeinError
 from skein_langgraph import items, search_filters
-from skein_langgraph.items import Draft
-from skein_langgraph.search_filters import MAX_LOOKED_AT, SearchTooWide
+from skein_langgraph.items import ItemDraft
+from skein_langgraph.search_filters import MAX_LOOKED_AT, SearchLimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from langgraph.store.base import Item, ListNamespacesOp, SearchItem, SearchOp
 
-    from skein_langgraph.namespaces import Namespace, Root
+    from skein_langgraph.namespaces import Namespace, StoreRoot
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RpcStep:
     """One call: "memories.GetMemory" and its request."""
 
     method: str
@@ -48,10 +48,10 @@ MAX_HITS = 100
 _ATTEMPTS = 6
 
 
-def together(plans: Sequence[Plan[Any]]) -> Plan[list[Any]]:
+def run_together(plans: Sequence[Plan[Any]]) -> Plan[list[Any]]:
     """Run plans side by side: a step of all is one step."""
     results: list[Any] = [None] * len(plans)
-    waiting: dict[int, list[Call]] = {}
+    waiting: dict[int, list[RpcStep]] = {}
 
     def advance(at: int, answers: list[Answer] | None) -> None:
         try:
@@ -71,10 +71,10 @@ def together(plans: Sequence[Plan[Any]]) -> Plan[list[Any]]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Planner:
+class BatchPlanner:
     """The plans of one store."""
 
-    root: Root
+    root: StoreRoot
     # The type of its memories.
     kind: str
 
@@ -89,14 +89,14 @@ class Planner:
         }
         anew = {name for name, (_, _, refresh) in zip(ids, wanted, strict=True) if refresh}
         yield from self._refresh([memory for name, memory in alive.items() if name in anew], now)
-        return [items.item(alive[name], self.root) if name in alive else None for name in ids]
+        return [items.to_item(alive[name], self.root) if name in alive else None for name in ids]
 
     def search(self, op: SearchOp, now: datetime) -> Plan[list[SearchItem]]:
-        """Find items by meaning, or newest first. Raises SearchTooWide."""
+        """Find items by meaning, or newest first. Raises SearchLimitExceeded."""
         if op.limit <= 0:
             return []
         filter_ = memory_pb2.MemoryFilter(
-            tags_all=[self.root.prefix_tag(op.namespace_prefix)], where=search_filters.where(op.filter)
+            tags_all=[self.root.prefix_tag(op.namespace_prefix)], where=search_filters.to_filter(op.filter)
         )
         if op.query:
             found = yield from self._recall(op, filter_)
@@ -104,12 +104,12 @@ class Planner:
             found = yield from self._list(op, filter_)
         if op.refresh_ttl:
             yield from self._refresh([memory for memory, _ in found], now)
-        return [items.found(memory, self.root, score) for memory, score in found]
+        return [items.search_item(memory, self.root, score) for memory, score in found]
 
     def namespaces(self, op: ListNamespacesOp) -> Plan[list[Namespace]]:
-        """List namespaces in order. Raises SearchTooWide."""
+        """List namespaces in order. Raises SearchLimitExceeded."""
         conditions = op.match_conditions or ()
-        tag = self.root.registry_tag(search_filters.head(conditions))
+        tag = self.root.registry_tag(search_filters.common_prefix(conditions))
         found: set[Namespace] = set()
         looked_at = 0
         pages = self._pages(memory_pb2.MemoryFilter(tags_all=[tag]), _MAX_PAGE)
@@ -117,17 +117,17 @@ class Planner:
         while memories is not None:
             looked_at += len(memories)
             if looked_at > MAX_LOOKED_AT:
-                raise SearchTooWide(f"There are more than {MAX_LOOKED_AT} namespaces here: name a longer prefix.")
+                raise SearchLimitExceeded(f"There are more than {MAX_LOOKED_AT} namespaces here: name a longer prefix.")
             there = (items.namespace_of(memory, self.root) for memory in memories)
-            found |= {one[: op.max_depth] for one in there if one is not None and search_filters.lies(one, conditions)}
+            found |= {one[: op.max_depth] for one in there if one is not None and search_filters.namespace_matches(one, conditions)}
             memories = yield from _next(pages)
         return sorted(found)[op.offset : op.offset + op.limit]
 
-    def put(self, drafts: Sequence[Draft], now: datetime) -> Plan[None]:
+    def put(self, drafts: Sequence[ItemDraft], now: datetime) -> Plan[None]:
         """Write items, new ones in one call, and say that their namespaces are there."""
         left = {memory.external_id: memory for memory in (draft.memory(self.root, self.kind, now) for draft in drafts)}
         for namespace in dict.fromkeys(draft.namespace for draft in drafts):
-            memory = items.registered(self.root, self.kind, namespace)
+            memory = items.namespace_memory(self.root, self.kind, namespace)
             left[memory.external_id] = memory
         spaces = {self.root.namespace_id(draft.namespace) for draft in drafts}
         taken: set[str] = set()
@@ -143,7 +143,7 @@ class Planner:
             batches = list(_batches([memory for name, memory in left.items() if name not in changes]))
             updates = [name for name in left if name in changes]
             calls = [
-                Call("memories.BatchCreateMemories", memory_pb2.BatchCreateMemoriesRequest(memories=batch))
+                RpcStep("memories.BatchCreateMemories", memory_pb2.BatchCreateMemoriesRequest(memories=batch))
                 for batch in batches
             ] + [_update(left[name], changes[name].memory_id, self._written(changes[name])) for name in updates]
             answers = (yield calls) if calls else []
@@ -178,17 +178,17 @@ class Planner:
         yield from self._forget([self.root.namespace_id(namespace) for namespace in empty])
         # Somebody may have put an item there between the two.
         still = yield from self._empty(empty)
-        back = [items.registered(self.root, self.kind, namespace) for namespace in empty if namespace not in still]
+        back = [items.namespace_memory(self.root, self.kind, namespace) for namespace in empty if namespace not in still]
         for memory in back:
-            (answer,) = yield [Call("memories.CreateMemory", memory_pb2.CreateMemoryRequest(memory=memory))]
+            (answer,) = yield [RpcStep("memories.CreateMemory", memory_pb2.CreateMemoryRequest(memory=memory))]
             if not isinstance(answer, AlreadyExists):
-                _taken(answer)
+                _id_conflict(answer)
 
     def _empty(self, namespaces: Sequence[Namespace]) -> Plan[list[Namespace]]:
         """Return those of some namespaces that hold no item."""
         filters = [memory_pb2.MemoryFilter(tags_all=[self.root.own_tag(namespace)]) for namespace in namespaces]
         plans = [_next(self._pages(filter_, 1)) for filter_ in filters]
-        pages = yield from together(plans)
+        pages = yield from run_together(plans)
         return [namespace for namespace, page in zip(namespaces, pages, strict=True) if not page]
 
     def _read(self, ids: Sequence[str]) -> Plan[dict[str, memory_pb2.Memory]]:
@@ -198,16 +198,16 @@ class Planner:
         while left:
             parts = [left[at : at + _MAX_GOT] for at in range(0, len(left), _MAX_GOT)]
             answers = yield [
-                Call("memories.BatchGetMemories", memory_pb2.BatchGetMemoriesRequest(memory_ids=part)) for part in parts
+                RpcStep("memories.BatchGetMemories", memory_pb2.BatchGetMemoriesRequest(memory_ids=part)) for part in parts
             ]
             left = []
-            for answer in map(_taken, answers):
+            for answer in map(_id_conflict, answers):
                 found.update((memory.external_id, memory) for memory in answer.memories)
                 left.extend(answer.deferred)
         return found
 
     def _refresh(self, memories: Iterable[memory_pb2.Memory], now: datetime) -> Plan[None]:
-        changed = [made for memory in memories if (made := items.refreshed(memory, self.root, now)) is not None]
+        changed = [made for memory in memories if (made := items.ttl_update(memory, self.root, now)) is not None]
         if changed:
             # Whoever changed one meanwhile has set its time anew as well.
             yield [_update(memory, memory.memory_id, ("expire_time", "metadata")) for memory in changed]
@@ -223,9 +223,9 @@ class Planner:
             for at in range(0, len(names), _MAX_FORGOTTEN)
         ]
         while requests:
-            answers = yield [Call("memories.ForgetMemories", request) for request in requests]
+            answers = yield [RpcStep("memories.ForgetMemories", request) for request in requests]
             more = []
-            for request, answer in zip(requests, map(_taken, answers), strict=True):
+            for request, answer in zip(requests, map(_id_conflict, answers), strict=True):
                 if answer.next_page_token:
                     request.page_token, request.request_id = answer.next_page_token, ""
                     more.append(request)
@@ -236,7 +236,7 @@ class Planner:
     ) -> Plan[list[tuple[memory_pb2.Memory, float | None]]]:
         wanted = op.offset + op.limit
         if wanted > MAX_HITS:
-            raise SearchTooWide(f"A search by meaning finds up to {MAX_HITS} items: offset and limit ask for {wanted}.")
+            raise SearchLimitExceeded(f"A search by meaning finds up to {MAX_HITS} items: offset and limit ask for {wanted}.")
         request = gateway_pb2.RecallRequest(
             query=op.query,
             limit=MAX_HITS if op.filter else wanted,
@@ -244,8 +244,8 @@ class Planner:
             filter=filter_,
             show_superseded=True,
         )
-        (answer,) = yield [Call("gateway.Recall", request)]
-        hits = [hit for hit in _taken(answer).hits if self._passes(hit.memory, op)]
+        (answer,) = yield [RpcStep("gateway.Recall", request)]
+        hits = [hit for hit in _id_conflict(answer).hits if self._passes(hit.memory, op)]
         return [(hit.memory, hit.score) for hit in hits[op.offset : wanted]]
 
     def _list(
@@ -259,7 +259,7 @@ class Planner:
         while memories is not None and len(found) < wanted:
             looked_at += len(memories)
             if looked_at > MAX_LOOKED_AT:
-                raise SearchTooWide(f"This search would look at more than {MAX_LOOKED_AT} items: name a longer prefix.")
+                raise SearchLimitExceeded(f"This search would look at more than {MAX_LOOKED_AT} items: name a longer prefix.")
             found.extend(memory for memory in memories if self._passes(memory, op))
             memories = (yield from _next(pages)) if len(found) < wanted else None
         return [(memory, None) for memory in found[op.offset : wanted]]
@@ -267,7 +267,7 @@ class Planner:
     def _passes(self, memory: memory_pb2.Memory, op: SearchOp) -> bool:
         if not items.is_item(memory, self.root):
             return False
-        return not op.filter or search_filters.matches(items.item(memory, self.root).value, op.filter)
+        return not op.filter or search_filters.matches(items.to_item(memory, self.root).value, op.filter)
 
     def _pages(self, filter_: memory_pb2.MemoryFilter, size: int) -> Iterator[Plan[list[memory_pb2.Memory]]]:
         """Yield a plan for each page, newest first; the one before is done when the next is asked for."""
@@ -277,8 +277,8 @@ class Planner:
         def page() -> Plan[list[memory_pb2.Memory]]:
             nonlocal ended
             while True:
-                (answer,) = yield [Call("memories.ListMemories", request)]
-                listed = _taken(answer)
+                (answer,) = yield [RpcStep("memories.ListMemories", request)]
+                listed = _id_conflict(answer)
                 request.page_token = listed.next_page_token
                 ended = not listed.next_page_token
                 # A page may be empty and not the last one.
@@ -294,18 +294,18 @@ def _next(pages: Iterator[Plan[Result]]) -> Plan[Result | None]:
     return None if page is None else (yield from page)
 
 
-def _taken(answer: Answer) -> Any:
+def _id_conflict(answer: Answer) -> Any:
     if isinstance(answer, SkeinError):
         raise answer
     return answer
 
 
-def _update(memory: memory_pb2.Memory, memory_id: str, fields: Sequence[str]) -> Call:
+def _update(memory: memory_pb2.Memory, memory_id: str, fields: Sequence[str]) -> RpcStep:
     changed = memory_pb2.Memory()
     changed.CopyFrom(memory)
     changed.memory_id = memory_id
     request = memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=fields))
-    return Call("memories.UpdateMemory", request)
+    return RpcStep("memories.UpdateMemory", request)
 
 
 def _batches(memories: Sequence[memory_pb2.Memory]) -> Iterator[list[memory_pb2.Memory]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.struct_pb2 import Value
 
-    from skein_langgraph.namespaces import Namespace, Root
+    from skein_langgraph.namespaces import Namespace, StoreRoot
 
 # Data nests no deeper in messages; what lies below stands there as JSON text.
 _MAX_DEPTH = 20
@@ -36,7 +36,7 @@ _EMPTY = {"empty": True}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class ItemDraft:
     """An item on its way in."""
 
     namespace: Namespace
@@ -52,11 +52,11 @@ class Draft:
             message = f"an item lives for more than 0 and up to {_MAX_MINUTES} minutes (a century), not {self.ttl}"
             raise ValueError(message)
 
-    def memory(self, root: Root, kind: str, now: datetime) -> memory_pb2.Memory:
+    def memory(self, root: StoreRoot, kind: str, now: datetime) -> memory_pb2.Memory:
         """Return the memory that the item is. Raises TypeError or ValueError for a value that is no JSON."""
         plain: dict[str, Any] = exact_json.loads(exact_json.dumps(dict(self.value)))
         own: dict[str, Any] = {"namespace": list(self.namespace), "key": self.key}
-        data = _pruned(plain) or _EMPTY
+        data = _prune(plain) or _EMPTY
         if _text(_plain(_struct(data))) != _text(plain):
             # Data has one kind of number, 1 and 1.0 alike, and a depth.
             own["exact"] = exact_json.dumps(plain)
@@ -65,7 +65,7 @@ class Draft:
         made = memory_pb2.Memory(
             external_id=root.item_id(self.namespace, self.key),
             type=kind,
-            content=searched_text(plain, self.index),
+            content=search_text(plain, self.index),
             tags=root.item_tags(self.namespace),
             source="langgraph",
         )
@@ -75,7 +75,7 @@ class Draft:
         return made
 
 
-def registered(root: Root, kind: str, namespace: Namespace) -> memory_pb2.Memory:
+def namespace_memory(root: StoreRoot, kind: str, namespace: Namespace) -> memory_pb2.Memory:
     """Return the memory that says that a namespace is there; nothing in it is searched."""
     made = memory_pb2.Memory(
         external_id=root.namespace_id(namespace), type=kind, tags=root.registry_tags(namespace), source="langgraph"
@@ -83,25 +83,25 @@ def registered(root: Root, kind: str, namespace: Namespace) -> memory_pb2.Memory
     return exact_json.with_json(made, data={"namespace": list(namespace)})
 
 
-def namespace_of(memory: memory_pb2.Memory, root: Root) -> Namespace | None:
+def namespace_of(memory: memory_pb2.Memory, root: StoreRoot) -> Namespace | None:
     """Return the namespace that such a memory speaks of; None for one that somebody else gave the same tag."""
     found = _labels((exact_json.get_json(memory, "data") or {}).get("namespace"))
     return found if found is not None and memory.external_id == root.namespace_id(found) else None
 
 
-def is_item(memory: memory_pb2.Memory, root: Root) -> bool:
+def is_item(memory: memory_pb2.Memory, root: StoreRoot) -> bool:
     """Say whether a store wrote a memory, and not another client that gave it the same tags or id."""
-    own = _own(memory, root)
+    own = _store_fields(memory, root)
     namespace, key = _labels(own.get("namespace")), own.get("key")
     return namespace is not None and isinstance(key, str) and memory.external_id == root.item_id(namespace, key)
 
 
-def item(memory: memory_pb2.Memory, root: Root) -> Item:
+def to_item(memory: memory_pb2.Memory, root: StoreRoot) -> Item:
     """Return the item that a memory is."""
     return Item(**_facts(memory, root))
 
 
-def found(memory: memory_pb2.Memory, root: Root, score: float | None = None) -> SearchItem:
+def search_item(memory: memory_pb2.Memory, root: StoreRoot, score: float | None = None) -> SearchItem:
     """Return the item that a search found."""
     return SearchItem(**_facts(memory, root), score=score)
 
@@ -111,9 +111,9 @@ def is_expired(memory: memory_pb2.Memory, now: datetime) -> bool:
     return memory.HasField("expire_time") and _moment(memory, "expire_time") <= now
 
 
-def refreshed(memory: memory_pb2.Memory, root: Root, now: datetime) -> memory_pb2.Memory | None:
+def ttl_update(memory: memory_pb2.Memory, root: StoreRoot, now: datetime) -> memory_pb2.Memory | None:
     """Return what sets an item's time to live anew; None where there is none, or hardly anything of it is over."""
-    own = _own(memory, root)
+    own = _store_fields(memory, root)
     minutes = own.get("ttl_minutes")
     if minutes is None:
         return None
@@ -128,7 +128,7 @@ def refreshed(memory: memory_pb2.Memory, root: Root, now: datetime) -> memory_pb
     return made
 
 
-def searched_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str]) -> str:
+def search_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str]) -> str:
     """Return what is searched of a value: the texts at some paths, or all of it, a line for each leaf."""
     if index is False:
         return ""
@@ -138,8 +138,8 @@ def searched_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str
     return "\n".join(lines)[:_MAX_CONTENT]
 
 
-def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
-    own = _own(memory, root)
+def _facts(memory: memory_pb2.Memory, root: StoreRoot) -> dict[str, Any]:
+    own = _store_fields(memory, root)
     # Names are in order: what is read goes into prompts, and should be the same each time.
     value = exact_json.loads(own["exact"]) if "exact" in own else _ordered(exact_json.get_json(memory, "data") or {})
     return {
@@ -151,7 +151,7 @@ def _facts(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
     }
 
 
-def _own(memory: memory_pb2.Memory, root: Root) -> dict[str, Any]:
+def _store_fields(memory: memory_pb2.Memory, root: StoreRoot) -> dict[str, Any]:
     found = (exact_json.get_json(memory, "metadata") or {}).get(root.name)
     return found if isinstance(found, dict) else {}
 
@@ -207,13 +207,13 @@ def _value(value: Value) -> Any:
     return None if kind in {None, "null_value"} else getattr(value, kind)
 
 
-def _pruned(value: Any, depth: int = 0) -> Any:
+def _prune(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict | list) and depth >= _MAX_DEPTH:
         return exact_json.dumps(value)
     if isinstance(value, dict):
-        return {name: _pruned(below, depth + 1) for name, below in value.items()}
+        return {name: _prune(below, depth + 1) for name, below in value.items()}
     if isinstance(value, list):
-        return [_pruned(below, depth + 1) for below in value]
+        return [_prune(below, depth + 1) for below in value]
     return value
 
 

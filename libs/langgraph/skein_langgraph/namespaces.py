@@ -24,7 +24,7 @@ _TAKEN = ("_in", "_namespace", "_namespaces")
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class StoreRoot:
     """The name below which one store keeps its things, apart from all else in the tenant."""
 
     name: str
@@ -40,33 +40,33 @@ class Root:
 
     def item_id(self, namespace: Namespace, key: str) -> str:
         """Return the external id of an item."""
-        return _bounded(f"{self.name}:", f"{_path(namespace)}..{key}")
+        return _shorten(f"{self.name}:", f"{_path(namespace)}..{key}")
 
     def namespace_id(self, namespace: Namespace) -> str:
         """Return the external id of the memory that says that a namespace is there."""
-        return _bounded(f"{self.name}_namespace:", _path(namespace))
+        return _shorten(f"{self.name}_namespace:", _path(namespace))
 
     def prefix_tag(self, prefix: Sequence[str]) -> str:
         """Return the tag of all items in a namespace and below it."""
-        return _bounded(f"{self.name}:", _path(prefix)) if prefix else self.name
+        return _shorten(f"{self.name}:", _path(prefix)) if prefix else self.name
 
     def own_tag(self, namespace: Namespace) -> str:
         """Return the tag of the items that lie in a namespace itself."""
-        return _bounded(f"{self.name}_in:", _path(namespace))
+        return _shorten(f"{self.name}_in:", _path(namespace))
 
     def registry_tag(self, prefix: Sequence[str]) -> str:
         """Return the tag of the memories that say which namespaces there are below a prefix."""
         name = f"{self.name}_namespaces"
-        return _bounded(f"{name}:", _path(prefix)) if prefix else name
+        return _shorten(f"{name}:", _path(prefix)) if prefix else name
 
     def item_tags(self, namespace: Namespace) -> list[str]:
         """Return the tags of an item. Raises ValueError for a namespace that is too deep."""
-        _must_fit(namespace)
+        _require_length(namespace)
         return [*(self.prefix_tag(namespace[:depth]) for depth in range(len(namespace) + 1)), self.own_tag(namespace)]
 
     def registry_tags(self, namespace: Namespace) -> list[str]:
         """Return the tags of the memory that says that a namespace is there."""
-        _must_fit(namespace)
+        _require_length(namespace)
         return [self.registry_tag(namespace[:depth]) for depth in range(len(namespace) + 1)]
 
 
@@ -74,7 +74,7 @@ def _path(labels: Sequence[str]) -> str:
     return ".".join(labels)
 
 
-def _bounded(start: str, path: str) -> str:
+def _shorten(start: str, path: str) -> str:
     """Return a path as it is, or its digest where there is no room; no path begins with two periods."""
     whole = f"{start}{path}"
     if len(whole) <= _MAX_CHARACTERS:
@@ -82,7 +82,7 @@ def _bounded(start: str, path: str) -> str:
     return f"{start}..{hashlib.sha256(path.encode()).hexdigest()}"
 
 
-def _must_fit(namespace: Namespace) -> None:
+def _require_length(namespace: Namespace) -> None:
     if len(namespace) > MAX_DEPTH:
         message = f"a namespace has up to {MAX_DEPTH} labels here, not {len(namespace)}"
         raise ValueError(message)

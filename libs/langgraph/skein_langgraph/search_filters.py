@@ -24,7 +24,7 @@ _MAX_STEPS = 8
 _OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
 
 
-class SearchTooWide(ValueError):
+class SearchLimitExceeded(ValueError):
     """An operation would have to look at more than 10,000 things; the message says what to narrow."""
 
 
@@ -33,7 +33,7 @@ def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     return all(_equal(value.get(name), condition) for name, condition in (wanted or {}).items())
 
 
-def where(wanted: Mapping[str, Any] | None) -> str:
+def to_filter(wanted: Mapping[str, Any] | None) -> str:
     """Return a condition of Skein's that all matching items pass, and perhaps others: what indexes can answer."""
     found = ""
     for path, text in _texts("data", wanted or {}, 0):
@@ -44,12 +44,12 @@ def where(wanted: Mapping[str, Any] | None) -> str:
     return found
 
 
-def lies(namespace: Namespace, conditions: Iterable[MatchCondition]) -> bool:
+def namespace_matches(namespace: Namespace, conditions: Iterable[MatchCondition]) -> bool:
     """Say whether a namespace is what all conditions ask for."""
     return all(_lies(namespace, condition) for condition in conditions)
 
 
-def head(conditions: Iterable[MatchCondition]) -> Namespace:
+def common_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
     """Return the longest prefix without a wildcard that all namespaces asked for have."""
     best: Namespace = ()
     for condition in conditions:

@@ -23,9 +23,9 @@ from skein_client import sync
 from skein_client.client import Client
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.errors import SkeinError
-from skein_langgraph.batch_plan import Call, Plan, Planner, together
-from skein_langgraph.items import WHOLE, Draft
-from skein_langgraph.namespaces import Root
+from skein_langgraph.batch_plan import RpcStep, Plan, BatchPlanner, run_together
+from skein_langgraph.items import WHOLE, ItemDraft
+from skein_langgraph.namespaces import StoreRoot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class SkeinStore(BaseStore):
             "tenant_id": tenant_id,
             "timeout": timeout,
         }
-        self._planner = Planner(root=Root(root), kind=_TYPE)
+        self._planner = BatchPlanner(root=StoreRoot(root), kind=_TYPE)
         self._fields = tuple(fields)
         self.ttl_config = ttl
         self._blocking: sync.Client | None = None
@@ -148,7 +148,7 @@ class SkeinStore(BaseStore):
             plan: Plan[Any]
             plan = self._planner.search(op, now) if isinstance(op, SearchOp) else self._planner.namespaces(op)
             reads.append(plan)
-        read = yield from together(reads)
+        read = yield from run_together(reads)
         for (at, _), item in zip(gets, read.pop(0) if gets else (), strict=True):
             results[at] = item
         for (at, _), found in zip(others, read, strict=True):
@@ -164,9 +164,9 @@ class SkeinStore(BaseStore):
             yield from self._planner.delete(gone)
         return results
 
-    def _draft(self, op: PutOp) -> Draft:
+    def _draft(self, op: PutOp) -> ItemDraft:
         index = self._fields if op.index is None else op.index
-        return Draft(namespace=op.namespace, key=op.key, value=op.value or {}, index=index, ttl=op.ttl)
+        return ItemDraft(namespace=op.namespace, key=op.key, value=op.value or {}, index=index, ttl=op.ttl)
 
 
 def _is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
@@ -177,7 +177,7 @@ def _is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
 
 
 def _run(plan: Plan[list[Result]], client: sync.Client) -> list[Result]:
-    def answered(call: Call) -> Any:
+    def answered(call: RpcStep) -> Any:
         service, _, method = call.method.partition(".")
         try:
             return getattr(getattr(client, service), method)(call.request)
@@ -196,7 +196,7 @@ def _run(plan: Plan[list[Result]], client: sync.Client) -> list[Result]:
 async def _run_async(plan: Plan[list[Result]], client: Client) -> list[Result]:
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def answered(call: Call) -> Any:
+    async def answered(call: RpcStep) -> Any:
         service, _, method = call.method.partition(".")
         async with room:
             try:

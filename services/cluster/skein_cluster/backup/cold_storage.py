@@ -77,7 +77,7 @@ def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
     return len(gone)
 
 
-def problems(folder: BackupRepository, backup: Backup) -> list[str]:
+def cold_storage_problems(folder: BackupRepository, backup: Backup) -> list[str]:
     """Return what is wrong with the files that a backup names."""
     found = []
     for name in backup.cold:

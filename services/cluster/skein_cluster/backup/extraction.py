@@ -43,7 +43,7 @@ class Content(Protocol):
         """Return up to so many bytes; none at the end."""
 
 
-def problems(folder: Path) -> list[str]:
+def file_problems(folder: Path) -> list[str]:
     """Return what is wrong with the files of a backup: each by its name."""
     try:
         manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)

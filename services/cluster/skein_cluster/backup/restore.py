@@ -28,7 +28,7 @@ from skein_cluster.backup.repository import BackupDamaged
 from skein_cluster.backup.wal_archive import WalArchive, WalRange
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.binaries import MAJOR
-from skein_cluster.embedded.databases import quoted
+from skein_cluster.embedded.databases import quote_identifier
 from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_cluster.embedded.recovery import delete_data, prepare_restore
 from skein_cluster.embedded.server import SUPERUSER
@@ -334,9 +334,9 @@ async def _named_as_here(server: Server, backup: Backup) -> None:
     connection = await _connect(server, backup.superuser, "template1")
     try:
         if backup.database != DATABASE:
-            await connection.execute(f"ALTER DATABASE {quoted(backup.database)} RENAME TO {quoted(DATABASE)}")
+            await connection.execute(f"ALTER DATABASE {quote_identifier(backup.database)} RENAME TO {quote_identifier(DATABASE)}")
         if backup.superuser != SUPERUSER:
-            await connection.execute(f"CREATE ROLE {quoted(SUPERUSER)} SUPERUSER LOGIN")
+            await connection.execute(f"CREATE ROLE {quote_identifier(SUPERUSER)} SUPERUSER LOGIN")
     finally:
         await connection.close()
 

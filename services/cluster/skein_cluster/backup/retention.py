@@ -23,7 +23,7 @@ class PruneResult:
     cold_files: int
 
 
-def prune(folder: BackupRepository, keep: int) -> PruneResult:
+def prune_backups(folder: BackupRepository, keep: int) -> PruneResult:
     """Keep the newest backups, and of the log and cold storage what they need. The folder must be held for writing."""
     backups = folder.backups()
     kept = backups[-keep:]

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from skein_cluster.backup.repository import Backup, BackupRepository
 
 
-async def problems(folder: BackupRepository, backup: Backup) -> list[str]:
+async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]:
     """Return what is wrong, a sentence for each thing; nothing for a backup that is whole."""
     found = await asyncio.to_thread(_files, folder, backup)
     if not found:
-        found += await asyncio.to_thread(extraction.problems, folder.of(backup))
+        found += await asyncio.to_thread(extraction.file_problems, folder.of(backup))
         found += await _own_log(folder, backup)
-    found += cold_storage.problems(folder, backup)
+    found += cold_storage.cold_storage_problems(folder, backup)
     if backup.has_log:
         try:
             log = WalArchive(folder, backup.wal_segment_bytes)
@@ -31,7 +31,7 @@ async def problems(folder: BackupRepository, backup: Backup) -> list[str]:
             stretch = log.stretch(backup, timeline)
             if not stretch.files and not stretch.missing:
                 found.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
-            found += [each for each in await wal_archive.problems(stretch, backup) if each not in found]
+            found += [each for each in await wal_archive.wal_problems(stretch, backup) if each not in found]
     return found
 
 

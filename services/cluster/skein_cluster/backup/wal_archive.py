@@ -254,7 +254,7 @@ def read_compressed(path: Path, most: int) -> bytes:
 async def last_moment(stretch: WalRange, backup: Backup) -> datetime | None:
     """Return when the last transaction in a stretch of the log ended; None when there is none.
 
-    A segment that cannot be unpacked is passed over here: `problems` names it.
+    A segment that cannot be unpacked is passed over here: `wal_problems` names it.
     """
     segments = sorted(stretch.files, key=lambda segment: segment.number, reverse=True)
     size = backup.wal_segment_bytes
@@ -291,7 +291,7 @@ def _must_be_of(folder: BackupRepository, mine: str) -> None:
         raise CommandError(message, ExitCode.CANNOT_START)
 
 
-async def problems(stretch: WalRange, backup: Backup) -> list[str]:
+async def wal_problems(stretch: WalRange, backup: Backup) -> list[str]:
     """Return what is wrong with a stretch of the log: gaps, files that do not unpack, records that do not read."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     size = backup.wal_segment_bytes

@@ -20,7 +20,7 @@ EXAMPLE = "Anna prefers tea to coffee"
 QUESTION = "what does Anna drink?"
 
 
-def program() -> str:
+def program_name() -> str:
     """Return how this shell calls the command: `skein` where the PATH leads to it, else as it was called."""
     called = Path(sys.argv[0])
     if called.name != PROGRAM:
@@ -32,7 +32,7 @@ def program() -> str:
 
 def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
     """Return a command line that calls the same cluster as `environment`, from the shell that runs this process."""
-    words = [program(), *(quote_argument(argument) for argument in arguments)]
+    words = [program_name(), *(quote_argument(argument) for argument in arguments)]
     folder = environment.get("SKEIN_DATA_DIR", "")
     if folder and Path(folder).expanduser() != data_dir(os.environ):
         words += ["--data-dir", shlex.quote(folder)]

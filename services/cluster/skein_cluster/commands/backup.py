@@ -97,7 +97,7 @@ def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json
     where = _BackupContext.of(data_dir, backup_dir)
     with _troubles_named(), where.folder.writing():
         backup = _run(_create(where))
-        pruned = retention.prune(where.folder, keep) if keep else None
+        pruned = retention.prune_backups(where.folder, keep) if keep else None
     if as_json:
         output.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
@@ -162,7 +162,7 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
     where = _BackupContext.of(data_dir, backup_dir)
     try:
         backup = where.named(backup_id, latest=latest)[-1]
-        name, found = backup.backup_id, _run(verification.problems(where.folder, backup))
+        name, found = backup.backup_id, _run(verification.backup_problems(where.folder, backup))
     except BackupDamaged as damaged:
         name, found = backup_id or "", [str(damaged)]
     if as_json:
@@ -234,7 +234,7 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
     where = _BackupContext.of(data_dir, backup_dir)
     with _troubles_named(), where.folder.writing():
-        pruned = retention.prune(where.folder, keep)
+        pruned = retention.prune_backups(where.folder, keep)
     if as_json:
         output.print_json(
             {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}

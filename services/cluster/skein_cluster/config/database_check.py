@@ -49,7 +49,7 @@ async def check_database(services: Collection[str], environment: Mapping[str, st
     if not wanted or not settings.database_url:
         return found
     url = settings.database_direct_url or settings.database_url
-    await _ask("SKEIN_DATABASE_URL", url, partial(_asked, services=wanted, settings=settings, replicas=replicas), found)
+    await _ask("SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), found)
     reading = [name for name in wanted if name in database_revision.SERVICES]
     if settings.replica_url and reading:
         await _ask("SKEIN_REPLICA_URL", settings.replica_url, partial(_asked_replica, services=reading), found)
@@ -80,7 +80,7 @@ async def _ask(
         found.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
 
 
-async def _asked(
+async def _run_checks(
     connection: Connection, found: DatabaseCheck, *, services: list[str], settings: ProcessSettings, replicas: int
 ) -> None:
     await _roles(connection, "SKEIN_DATABASE_URL", services, found)
