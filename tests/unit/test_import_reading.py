@@ -154,7 +154,7 @@ def test_a_number_out_of_range_is_moved_and_what_is_none_is_left_out() -> None:
         None,
         None,
     ]
-    assert {column for _, column, _ in notes.coercions} == {"high", "low", "none", "nan"}
+    assert {column for _, column, _ in notes.conversions} == {"high", "low", "none", "nan"}
 
 
 def test_tags_are_split_trimmed_and_kept_once() -> None:
@@ -169,7 +169,7 @@ def test_a_number_beyond_all_bounds_makes_a_column_text() -> None:
 
     found.document("small", rest)
 
-    assert ("table", "small") in {(table, column) for table, column, _ in notes.coercions}
+    assert ("table", "small") in {(table, column) for table, column, _ in notes.conversions}
 
 
 @pytest.mark.parametrize("value", [[10**400], f"[{10**400}]", "[NaN]", [float("inf")], "[1e999]"])
@@ -194,7 +194,7 @@ def test_a_time_that_cannot_be_read_is_left_out_and_noted(tmp_path: Path, time: 
 
     assert [str(record.kind) for record in records if isinstance(record, Record)] == ["memory", "memory", "link"]
     assert not any(record.item.HasField("create_time") for record in records if isinstance(record, Record))
-    assert ("memories", "created_at") in {(table, column) for table, column, _ in notes.coercions}
+    assert ("memories", "created_at") in {(table, column) for table, column, _ in notes.conversions}
 
 
 @pytest.mark.parametrize("text", ["{", '{"memories": [{"id": "a", "n": 1e-9999999999999999999999}', "["])

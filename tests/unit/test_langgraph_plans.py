@@ -10,7 +10,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client import AlreadyExists, NotFound, Unavailable
 from skein_langgraph import items, namespaces, search_filters
-from skein_langgraph.batch_plan import RpcStep, BatchPlanner, run_together
+from skein_langgraph.batch_plan import BatchPlanner, RpcStep, run_together
 from skein_langgraph.items import ItemDraft
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -49,39 +49,39 @@ class AccountImporter:
         self._report = report
         self._accounts: dict[str, accounts_pb2.Account] = {}
         # Addresses of accounts that surely are the source's.
-        self._ours: set[str] = set()
+        self._own_addresses: set[str] = set()
 
-    async def bring(self, people: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
+    async def run(self, people: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
         """Write all of them: people first, memberships last."""
         async for chunk in read_chunks(people):  # type: ignore[arg-type]  # It hands on what it is given.
-            for one in chunk:
-                await self._take(one)  # type: ignore[arg-type]  # As above.
+            for entry in chunk:
+                await self._write(entry)  # type: ignore[arg-type]  # As above.
 
-    async def _take(self, one: Person | OAuthClient | Membership | UnreadableRecord) -> None:
-        if isinstance(one, UnreadableRecord):
-            self._report.arrived(one)
+    async def _write(self, entry: Person | OAuthClient | Membership | UnreadableRecord) -> None:
+        if isinstance(entry, UnreadableRecord):
+            self._report.count_read(entry)
             return
-        count_read(one, self._report)
+        count_read(entry, self._report)
         try:
-            match one:
+            match entry:
                 case Person():
-                    is_new = await self._person(one)
+                    is_new = await self._person(entry)
                 case OAuthClient():
-                    is_new = await self._client(one)
+                    is_new = await self._client(entry)
                 case _:
-                    is_new = await self._membership(one)
+                    is_new = await self._membership(entry)
         except _REFUSALS as error:
-            self._refuse(one, self._report.describe_error(error))
+            self._refuse(entry, self._report.describe_error(error))
         except _AccountNotOwned:
-            self._refuse(one, _UNVERIFIED)
+            self._refuse(entry, _UNVERIFIED)
         else:
             outcome = Outcome.WRITTEN if is_new else Outcome.SKIPPED
-            self._report.outcomes[_table(one), _KINDS[type(one)], outcome] += 1
-            (self._report.written if is_new else self._report.skipped)[_KINDS[type(one)]] += 1
+            self._report.outcomes[_table(entry), _KINDS[type(entry)], outcome] += 1
+            (self._report.written if is_new else self._report.skipped)[_KINDS[type(entry)]] += 1
 
     async def _person(self, person: Person) -> bool:
-        said = (person.email, person.display_name, person.create_time, person.update_time)
-        digest = hashlib.sha256("\n".join(map(str, said)).encode()).hexdigest()
+        values = (person.email, person.display_name, person.create_time, person.update_time)
+        digest = hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()
         request = accounts_pb2.CreateAccountRequest(
             email=person.email,
             display_name=person.display_name,
@@ -101,11 +101,11 @@ class AccountImporter:
         except AlreadyExists:
             return False
         self._accounts[person.email] = account
-        self._ours.add(person.email)
+        self._own_addresses.add(person.email)
         return before is None
 
     async def _client(self, client: OAuthClient) -> bool:
-        said = oauth_pb2.Client(
+        values = oauth_pb2.Client(
             client_id=client.client_id,
             client_name=client.name,
             redirect_uris=client.redirect_uris,
@@ -114,12 +114,12 @@ class AccountImporter:
             token_endpoint_auth_method=client.auth_method,
         )
         for value, field in (
-            (client.create_time, said.create_time),
-            (client.secret_expire_time, said.secret_expire_time),
+            (client.create_time, values.create_time),
+            (client.secret_expire_time, values.secret_expire_time),
         ):
             if value is not None:
                 field.CopyFrom(to_timestamp(value))
-        request = oauth_pb2.ImportClientRequest(client=said, secret_hash=bytes.fromhex(client.secret_hash))
+        request = oauth_pb2.ImportClientRequest(client=values, secret_hash=bytes.fromhex(client.secret_hash))
         return not (await self._operator.auth.ImportClient(request)).existed
 
     async def _membership(self, membership: Membership) -> bool:
@@ -135,7 +135,7 @@ class AccountImporter:
             pass
         else:
             return False
-        if membership.email not in self._ours and not account.HasField("email_verify_time"):
+        if membership.email not in self._own_addresses and not account.HasField("email_verify_time"):
             raise _AccountNotOwned
         await self._operator.tenancy.AddMember(
             members_pb2.AddMemberRequest(account_id=account.account_id, role=_ROLES[membership.role]),
@@ -152,25 +152,25 @@ class AccountImporter:
             self._accounts[email] = answer.account
         return self._accounts[email]
 
-    def _refuse(self, one: Person | OAuthClient | Membership, reason: str) -> None:
-        self._report.outcomes[_table(one), _KINDS[type(one)], Outcome.REFUSED] += 1
+    def _refuse(self, entry: Person | OAuthClient | Membership, reason: str) -> None:
+        self._report.outcomes[_table(entry), _KINDS[type(entry)], Outcome.REFUSED] += 1
         self._report.refused_count += 1
         if len(self._report.refused) < MAX_REFUSED_SHOWN:
-            self._report.refused.append(RefusedRecord(one.where, _KINDS[type(one)], "", reason))
+            self._report.refused.append(RefusedRecord(entry.where, _KINDS[type(entry)], "", reason))
 
 
 class _AccountNotOwned(Exception):
     """An account may be somebody else's."""
 
 
-def count_read(one: Person | OAuthClient | Membership | UnreadableRecord, report: Report) -> None:
+def count_read(entry: Person | OAuthClient | Membership | UnreadableRecord, report: Report) -> None:
     """Count somebody who was read."""
-    if isinstance(one, UnreadableRecord):
-        report.arrived(one)
+    if isinstance(entry, UnreadableRecord):
+        report.count_read(entry)
         return
-    report.read[_KINDS[type(one)]] += 1
-    report.records[_table(one), _KINDS[type(one)]] += 1
+    report.read[_KINDS[type(entry)]] += 1
+    report.records[_table(entry), _KINDS[type(entry)]] += 1
 
 
-def _table(one: Person | OAuthClient | Membership) -> str:
-    return one.where.partition(" ")[0]
+def _table(entry: Person | OAuthClient | Membership) -> str:
+    return entry.where.partition(" ")[0]

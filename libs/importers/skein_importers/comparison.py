@@ -62,11 +62,11 @@ class Comparison:
         """Return how large a part of the source that is."""
         return self.differences / max(1, sum(self.in_source.values()))
 
-    def lack(self, record: Record) -> None:
+    def add_missing(self, record: Record) -> None:
         """Count a record that is missing."""
         self.missing.setdefault(record.kind, CountWithSamples()).add(record.name)
 
-    def differ(self, record: Record, fields: Sequence[str]) -> None:
+    def add_different(self, record: Record, fields: Sequence[str]) -> None:
         """Count a record that differs."""
         self.different.setdefault((record.kind, ", ".join(fields)), CountWithSamples()).add(record.name)
 
@@ -78,17 +78,17 @@ async def compare(
     done: Callable[[int], None],
 ) -> None:
     """Hold all records against the tenant of `api`."""
-    shared = WriterContext(api, Report())
+    context = WriterContext(api, Report())
     writers: dict[Kind, Writer] = {}
 
     async def look(kind: Kind, batch: Sequence[Record]) -> None:
-        writer = writers.setdefault(kind, WRITERS[kind](shared))
+        writer = writers.setdefault(kind, WRITERS[kind](context))
         if not writer.is_comparable:
             comparison.unchecked[kind] += len(batch)
             return
-        found = await _find(writer, batch)
+        stored = await _find(writer, batch)
         for record in batch:
-            _compare_record(writer, record, found.get(record.name), comparison)
+            _compare_record(writer, record, stored.get(record.name), comparison)
 
     async for chunk in read_chunks(records):
         by_kind: dict[Kind, list[Record]] = {}
@@ -132,61 +132,61 @@ async def count_all_missing(
                 comparison.unchecked[record.kind] += 1
             else:
                 comparison.in_source[record.kind] += 1
-                comparison.lack(record)
+                comparison.add_missing(record)
         done(len(chunk))
 
 
-def _compare_record(writer: Writer, record: Record, found: Message | None, comparison: Comparison) -> None:
-    if found is None and is_expired(record, datetime.now(UTC)):
+def _compare_record(writer: Writer, record: Record, stored: Message | None, comparison: Comparison) -> None:
+    if stored is None and is_expired(record, datetime.now(UTC)):
         # No reader sees it, so that nothing says whether it is there.
         comparison.unchecked[record.kind] += 1
         return
     comparison.in_source[record.kind] += 1
-    if found is None:
-        comparison.lack(record)
+    if stored is None:
+        comparison.add_missing(record)
         return
     comparison.in_skein[record.kind] += 1
-    wanted = writer.shown(record.item)
-    if fields := differing_fields(wanted, found, writer.not_compared):
-        comparison.differ(record, fields)
+    expected = writer.as_stored(record.item)
+    if fields := differing_fields(expected, stored, writer.not_compared):
+        comparison.add_different(record, fields)
 
 
-def differing_fields(wanted: Message, found: Message, but: Iterable[str]) -> list[str]:
+def differing_fields(expected: Message, stored: Message, excluded: Iterable[str]) -> list[str]:
     """Return the fields that `wanted` has and `found` has otherwise; what the source leaves open may be anything."""
     names: list[str] = []
-    texts = {descriptor.name for descriptor, _ in wanted.ListFields() if json_fields.is_text(descriptor)}
-    for descriptor, value in wanted.ListFields():
-        if descriptor.name in set(but) or descriptor.name not in found.DESCRIPTOR.fields_by_name:
+    texts = {descriptor.name for descriptor, _ in expected.ListFields() if json_fields.is_text(descriptor)}
+    for descriptor, value in expected.ListFields():
+        if descriptor.name in set(excluded) or descriptor.name not in stored.DESCRIPTOR.fields_by_name:
             continue
         if json_fields.is_text(descriptor):
-            if not exact.equal(value, _text(found, descriptor.name)):
+            if not exact.equal(value, _text(stored, descriptor.name)):
                 names.append(descriptor.name.removesuffix(json_fields.TEXT))
         elif descriptor.name + json_fields.TEXT in texts:
             # Its text says more.
             continue
-        elif not _are_equal(value, getattr(found, descriptor.name)):
+        elif not _are_equal(value, getattr(stored, descriptor.name)):
             names.append(descriptor.name)
     return names
 
 
-def _text(found: Message, name: str) -> str | None:
+def _text(stored: Message, name: str) -> str | None:
     """Return a JSON text; of a service that writes none, what the message beside it says."""
-    text: str = getattr(found, name)
-    return text or json_text(found, name.removesuffix(json_fields.TEXT))
+    text: str = getattr(stored, name)
+    return text or json_text(stored, name.removesuffix(json_fields.TEXT))
 
 
-def _are_equal(wanted: Any, found: Any) -> bool:
-    if not isinstance(wanted, Message | str | bytes | int | float):
+def _are_equal(expected: Any, stored: Any) -> bool:
+    if not isinstance(expected, Message | str | bytes | int | float):
         # Repeated; tags and the like come back in an order of their own.
-        by_text = [sorted(map(str, map(_plain, values))) for values in (wanted, found)]
+        by_text = [sorted(map(str, map(_plain, values))) for values in (expected, stored)]
         return by_text[0] == by_text[1]
-    if isinstance(wanted, str):
-        return wanted.strip() == str(found).strip()
-    if isinstance(wanted, float):
-        return math.isclose(wanted, found, abs_tol=_EXACT)
-    if isinstance(wanted, Message) and wanted.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
-        return bool(_microseconds(wanted) == _microseconds(found))
-    return bool(_plain(wanted) == _plain(found))
+    if isinstance(expected, str):
+        return expected.strip() == str(stored).strip()
+    if isinstance(expected, float):
+        return math.isclose(expected, stored, abs_tol=_EXACT)
+    if isinstance(expected, Message) and expected.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
+        return bool(_microseconds(expected) == _microseconds(stored))
+    return bool(_plain(expected) == _plain(stored))
 
 
 def _microseconds(time: Any) -> int:

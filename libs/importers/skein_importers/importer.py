@@ -50,7 +50,7 @@ class Importer:
         self,
         api: Client,
         report: Report,
-        done: Callable[[int], None],
+        on_done: Callable[[int], None],
         *,
         batch: int = BATCH,
         at_once: int = 1,
@@ -62,113 +62,113 @@ class Importer:
         registered that the cluster does not know.
         """
         self._report = report
-        self._done = done
+        self._on_done = on_done
         self._batch = batch
         self._slots = asyncio.Semaphore(at_once)
-        self._shared = WriterContext(api, report, operator)
+        self._context = WriterContext(api, report, operator)
         self._writers: dict[Kind, Writer] = {}
-        self._waiting: list[Record] = []
+        self._pending: list[Record] = []
         self._bytes = 0
         self._kind: Kind | None = None
         # Batches under way, by what their records have in common.
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._running: dict[asyncio.Task[None], str] = {}
 
     async def run(self, records: Iterable[Record | UnreadableRecord]) -> None:
         """Import all records."""
         try:
             async for chunk in read_chunks(records):
                 for record in chunk:
-                    await self._take(record)
+                    await self._add(record)
             await self._flush()
-            await self._settle(None)
+            await self._wait_for_batches(None)
         finally:
-            for task in self._under_way:
+            for task in self._running:
                 task.cancel()
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+            await asyncio.gather(*self._running, return_exceptions=True)
         for writer in self._writers.values():
             await writer.finish()
 
-    async def _take(self, record: Record | UnreadableRecord) -> None:
-        self._report.arrived(record)
+    async def _add(self, record: Record | UnreadableRecord) -> None:
+        self._report.count_read(record)
         if isinstance(record, UnreadableRecord):
-            self._done(1)
+            self._on_done(1)
             return
         if self._must_flush(record):
             await self._flush()
         if record.kind is not self._kind:
             # Records refer to records of earlier kinds, so these are written first.
-            await self._settle(None)
+            await self._wait_for_batches(None)
             self._kind = record.kind
-        self._waiting.append(record)
+        self._pending.append(record)
         self._bytes += record.item.ByteSize()
 
     def _must_flush(self, record: Record) -> bool:
-        if not self._waiting:
+        if not self._pending:
             return False
-        last = self._waiting[-1]
+        last = self._pending[-1]
         return (
             last.kind is not record.kind
             or self._writer(last.kind).group(last) != self._writer(record.kind).group(record)
-            or len(self._waiting) >= self._batch
+            or len(self._pending) >= self._batch
             or self._bytes + record.item.ByteSize() > BATCH_BYTES
         )
 
     async def _flush(self) -> None:
-        batch, self._waiting, self._bytes = self._waiting, [], 0
+        batch, self._pending, self._bytes = self._pending, [], 0
         if not batch:
             return
         writer = self._writer(batch[0].kind)
         group = writer.group(batch[0])
         if group:
             # The messages of a session follow each other.
-            await self._settle(group)
+            await self._wait_for_batches(group)
         await self._slots.acquire()
         self._raise_failed()
         task = asyncio.create_task(self._import(writer, batch))
-        self._under_way[task] = group
+        self._running[task] = group
 
-    async def _settle(self, group: str | None) -> None:
+    async def _wait_for_batches(self, group: str | None) -> None:
         """Wait for the batches of a group, or for all."""
-        tasks = [task for task, other in self._under_way.items() if group is None or other == group]
+        tasks = [task for task, other in self._running.items() if group is None or other == group]
         if tasks:
             await asyncio.gather(*tasks)
         self._raise_failed()
 
     def _raise_failed(self) -> None:
         """Forget batches that are done; raise what ended one."""
-        for task in [task for task in self._under_way if task.done()]:
-            del self._under_way[task]
+        for task in [task for task in self._running if task.done()]:
+            del self._running[task]
             task.result()
 
     async def _import(self, writer: Writer, batch: Sequence[Record]) -> None:
         try:
-            fresh = await self._fresh(writer, batch)
+            new_records = await self._new_records(writer, batch)
             if writer.is_batched:
-                await self._all_or_parts(writer, fresh)
+                await self._write_or_split(writer, new_records)
             else:
-                await asyncio.gather(*(self._all_or_parts(writer, [record]) for record in fresh))
-            self._done(len(batch))
+                await asyncio.gather(*(self._write_or_split(writer, [record]) for record in new_records))
+            self._on_done(len(batch))
         finally:
             self._slots.release()
 
-    async def _fresh(self, writer: Writer, batch: Sequence[Record]) -> list[Record]:
+    async def _new_records(self, writer: Writer, batch: Sequence[Record]) -> list[Record]:
         """Return the records that are new to the tenant and to this batch; count the others as skipped."""
-        there: set[str] = set()
-        known = batch
-        if writer.looks_first:
-            there, known = await self._held(writer, batch)
-        fresh: dict[str, Record] = {}
-        for record in known:
-            if record.name in there or record.name in fresh:
+        existing: set[str] = set()
+        readable = batch
+        if writer.checks_first:
+            existing, readable = await self._find_existing(writer, batch)
+        new_records: dict[str, Record] = {}
+        for record in readable:
+            if record.name in existing or record.name in new_records:
                 await self._skip(writer, record)
             else:
-                fresh[record.name] = record
-        return list(fresh.values())
+                new_records[record.name] = record
+        return list(new_records.values())
 
-    async def _held(self, writer: Writer, batch: Sequence[Record]) -> tuple[set[str], Sequence[Record]]:
+    async def _find_existing(self, writer: Writer, batch: Sequence[Record]) -> tuple[set[str], Sequence[Record]]:
         """Return what of a batch is there, and the batch without what cannot be asked for, which is refused."""
         try:
-            return await self._call_with_retries(lambda: writer.held(batch)), batch
+            return await self._call_with_retries(lambda: writer.existing_names(batch)), batch
         except (NotFound, InvalidArgument) as error:
             if isinstance(error, NotFound) or len(batch) == 1:
                 for record in batch:
@@ -176,11 +176,11 @@ class Importer:
                 return set(), []
         # An id that no call takes; the others of the batch are none the worse for it.
         middle = len(batch) // 2
-        there, known = await self._held(writer, batch[:middle])
-        others_there, others = await self._held(writer, batch[middle:])
-        return there | others_there, [*known, *others]
+        existing, readable = await self._find_existing(writer, batch[:middle])
+        others_there, others = await self._find_existing(writer, batch[middle:])
+        return existing | others_there, [*readable, *others]
 
-    async def _all_or_parts(self, writer: Writer, records: Sequence[Record]) -> None:
+    async def _write_or_split(self, writer: Writer, records: Sequence[Record]) -> None:
         """Write records in one call; when that is refused, in parts, so that the faulty ones alone are left out."""
         records = writer.writable(records)
         if not records:
@@ -190,30 +190,30 @@ class Importer:
         except EmbeddingSkipped as which:
             self._report.recompute(records[0], str(which))
         except TimesNotPermitted:
-            await self._all_or_parts(writer, records)
+            await self._write_or_split(writer, records)
         except AlreadyWritten:
             self._report.skip(records[0])
         except _REFUSALS as error:
-            if len(records) == 1 or error.reason in writer.of_all:
-                await self._not_taken(writer, records, error)
+            if len(records) == 1 or error.reason in writer.batch_reasons:
+                await self._refuse_batch(writer, records, error)
                 return
-            step = 1 if error.reason in writer.apart else (len(records) + 1) // 2
+            step = 1 if error.reason in writer.single_reasons else (len(records) + 1) // 2
             for first in range(0, len(records), step):
-                await self._all_or_parts(writer, records[first : first + step])
+                await self._write_or_split(writer, records[first : first + step])
         else:
             for record in records:
-                self._report.wrote(record)
+                self._report.count_written(record)
 
-    async def _not_taken(self, writer: Writer, records: Sequence[Record], error: SkeinError) -> None:
+    async def _refuse_batch(self, writer: Writer, records: Sequence[Record], error: SkeinError) -> None:
         for record in records:
-            if error.reason in writer.there:
+            if error.reason in writer.exists_reasons:
                 await self._skip(writer, record)
             else:
                 self._report.refuse(record, self._report.describe_error(error))
 
     async def _skip(self, writer: Writer, record: Record) -> None:
         self._report.skip(record)
-        await writer.skipped(record)
+        await writer.on_skipped(record)
 
     async def _call_with_retries(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """Make a call, and repeat it while a rate limit holds. Raises QuotaReached."""
@@ -231,7 +231,7 @@ class Importer:
 
     def _writer(self, kind: Kind) -> Writer:
         if kind not in self._writers:
-            self._writers[kind] = WRITERS[kind](self._shared)
+            self._writers[kind] = WRITERS[kind](self._context)
         return self._writers[kind]
 
 
@@ -249,11 +249,11 @@ async def read_chunks(records: Iterable[Record | UnreadableRecord]) -> AsyncIter
                 await reading
 
 
-def read_all(records: Iterable[Record | UnreadableRecord], report: Report, done: Callable[[int], None]) -> None:
+def read_all(records: Iterable[Record | UnreadableRecord], report: Report, on_done: Callable[[int], None]) -> None:
     """Read all records and write none."""
     for record in records:
-        report.arrived(record)
-        done(1)
+        report.count_read(record)
+        on_done(1)
 
 
 def _next(iterator: Iterator[Record | UnreadableRecord]) -> list[Record | UnreadableRecord]:

@@ -92,7 +92,7 @@ async def import_all(
         async with open_tenant(tenants[realm.key]) as api:
             importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
             await importer.run(source.records(realm, report.notes))
-    await AccountImporter(operator, tenants, report).bring(source.people(report.notes))
+    await AccountImporter(operator, tenants, report).run(source.people(report.notes))
     return dict(tenants)
 
 

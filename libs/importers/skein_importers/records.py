@@ -20,7 +20,6 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_importers.bounded_lines import LINE_BYTES, bounded_lines
 from skein_importers.derived_ids import derived_id
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact, fields
@@ -29,6 +28,10 @@ from skein_kit.json_values.number_marks import unmark_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+
+# Longest line: a message has at most 4 MiB, of which JSON may write each byte with six characters.
+LINE_BYTES = 32 * 1024 * 1024
 
 
 class Kind(StrEnum):
@@ -352,7 +355,7 @@ def _checked_item(kind: Kind, given: dict[str, Any]) -> Any:
     unknown = sorted(set(given) - set(FIELDS[kind]))
     if unknown:
         raise RecordInvalid(f"{unknown[0]}: no such field in a {kind}")
-    missing = [name for name in _needed(kind, given) if name not in given or given[name] == ""]
+    missing = [name for name in _required_fields(kind, given) if name not in given or given[name] == ""]
     if missing:
         raise RecordInvalid(f"{missing[0]}: is needed")
     item = _item(kind, given)
@@ -361,10 +364,10 @@ def _checked_item(kind: Kind, given: dict[str, Any]) -> Any:
     return item
 
 
-def _needed(kind: Kind, given: Mapping[str, Any]) -> list[str]:
-    needed = [name for name, field in FIELDS[kind].items() if field.required]
+def _required_fields(kind: Kind, given: Mapping[str, Any]) -> list[str]:
+    required = [name for name, field in FIELDS[kind].items() if field.required]
     instead = _INSTEAD_OF_CONTENT.get(kind, ())
-    return [*needed, "content"] if instead and not any(name in given for name in instead) else needed
+    return [*required, "content"] if instead and not any(name in given for name in instead) else required
 
 
 def _hint(kind: Kind | None) -> str:
@@ -378,11 +381,11 @@ def _hint(kind: Kind | None) -> str:
         names = ", ".join(field.name for field in ITEMS[kind].DESCRIPTOR.fields)
         wanted = f"Beside `record`, {article} {kind} has one field, `item`, an object of {names}."
         return f"{wanted} `skein export` writes such lines."
-    needed = _needed(kind, {})
+    required = _required_fields(kind, {})
     instead = _INSTEAD_OF_CONTENT.get(kind, ())
-    optional = ", ".join(name for name in FIELDS[kind] if name not in {*needed, *instead})
+    optional = ", ".join(name for name in FIELDS[kind] if name not in {*required, *instead})
     alternatives = f" (or {', '.join(instead)})" if instead else ""
-    wanted = f"{article.capitalize()} {kind} needs {', '.join(needed)}{alternatives}; it may have {optional}."
+    wanted = f"{article.capitalize()} {kind} needs {', '.join(required)}{alternatives}; it may have {optional}."
     return f"{wanted} A line that works:\n{example}"
 
 
@@ -403,7 +406,7 @@ def line_of(kind: Kind, item: Message) -> str:
 
 def read_jsonl(path: Path) -> Iterator[Record | UnreadableRecord]:
     """Read a file line by line; a line that cannot be read does not end it."""
-    for number, line in enumerate(bounded_lines(path), start=1):
+    for number, line in enumerate(_bounded_lines(path), start=1):
         if line is None:
             yield UnreadableRecord(where=f"line {number}", reason=f"is longer than {LINE_BYTES} bytes")
         elif line.strip():
@@ -448,3 +451,15 @@ def _item(kind: Kind, given: Mapping[str, Any]) -> Any:
         except (ValueError, ArithmeticError, RecursionError, json_format.ParseError) as error:
             raise RecordInvalid(f"{name}: cannot be read ({error})") from None
     return item
+
+
+def _bounded_lines(path: Path) -> Iterator[bytes | None]:
+    """Yield each line with its end; None for a line of more than LINE_BYTES, which is dropped."""
+    with path.open("rb") as file:
+        while line := file.readline(LINE_BYTES):
+            if len(line) < LINE_BYTES or line.endswith(b"\n"):
+                yield line
+                continue
+            while len(line) == LINE_BYTES and not line.endswith(b"\n"):
+                line = file.readline(LINE_BYTES)
+            yield None

@@ -85,22 +85,22 @@ async def export_session_items(api: Client, session_ids: Iterable[str], put: Cal
 
 async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
     """Write the vectors that callers brought for memories, with who made them; the others are made anew elsewhere."""
-    waiting = list(names)
-    while waiting:
-        asked, waiting = waiting[:_VECTORS], waiting[_VECTORS:]
-        request = recall_pb2.BatchGetIndexStatesRequest(item_ids=asked, show_embeddings=True)
+    remaining = list(names)
+    while remaining:
+        item_ids, remaining = remaining[:_VECTORS], remaining[_VECTORS:]
+        request = recall_pb2.BatchGetIndexStatesRequest(item_ids=item_ids, show_embeddings=True)
         answer = await api.index.BatchGetIndexStates(request)
         for state in answer.states:
-            for held in state.vectors:
-                if held.given:
-                    brought = recall_pb2.PutEmbeddingRequest(
+            for vector in state.vectors:
+                if vector.given:
+                    embedding = recall_pb2.PutEmbeddingRequest(
                         external_id=names[state.item_id],
-                        model=held.model,
-                        provider=held.provider,
-                        embeddings=held.embeddings,
+                        model=vector.model,
+                        provider=vector.provider,
+                        embeddings=vector.embeddings,
                     )
-                    put(Kind.EMBEDDING, brought)
-        waiting = [*answer.deferred, *waiting]
+                    put(Kind.EMBEDDING, embedding)
+        remaining = [*answer.deferred, *remaining]
 
 
 async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:

@@ -62,7 +62,7 @@ class Report:
     # Says in a sentence what the cluster refused; the `skein` command adds what to do about it.
     describe_error: Callable[[SkeinError], str] = str
 
-    def arrived(self, record: Record | UnreadableRecord) -> None:
+    def count_read(self, record: Record | UnreadableRecord) -> None:
         """Count a record that came from the source; one that could not be read is refused at once."""
         if isinstance(record, UnreadableRecord):
             self.read["unreadable"] += 1
@@ -72,7 +72,7 @@ class Report:
             self.read[record.kind] += 1
             self.records[record.table, record.kind] += 1
 
-    def wrote(self, record: Record) -> None:
+    def count_written(self, record: Record) -> None:
         """Count a record that was written."""
         self.written[record.kind] += 1
         self.outcomes[record.table, record.kind, Outcome.WRITTEN] += 1
@@ -82,14 +82,14 @@ class Report:
         self.skipped[record.kind] += 1
         self.outcomes[record.table, record.kind, Outcome.SKIPPED] += 1
 
-    def leave(self, record: Record, why: str) -> None:
+    def count_ignored(self, record: Record, why: str) -> None:
         """Count a record that is knowingly left behind."""
-        self.notes.left(record.table or str(record.kind), why)
+        self.notes.count_ignored(record.table or str(record.kind), why)
 
     def recompute(self, record: Record, which: str) -> None:
         """Count a vector that the cluster makes itself."""
         self.outcomes[record.table, record.kind, Outcome.RECOMPUTED] += 1
-        self.notes.coerced(record.table, "embedding", f"made anew: {which}", record.where)
+        self.notes.count_converted(record.table, "embedding", f"made anew: {which}", record.where)
 
     def refuse(self, record: Record | UnreadableRecord, reason: str) -> None:
         """Count a record that was not taken, and note which."""

@@ -36,7 +36,7 @@ class RpcStep:
 Answer = Any
 Result = TypeVar("Result")
 # A plan yields calls that may run at once, is sent their answers or the SkeinErrors that they ended with, and returns.
-Plan = Generator["list[Call]", "list[Answer]", Result]
+Plan = Generator["list[RpcStep]", "list[Answer]", Result]
 
 _MAX_GOT = 1000
 _MAX_CREATED = 500
@@ -81,10 +81,10 @@ class BatchPlanner:
     def get(self, wanted: Sequence[tuple[Namespace, str, bool]], now: datetime) -> Plan[list[Item | None]]:
         """Read items, each by its namespace and key, and whether its time to live begins anew."""
         ids = [self.root.item_id(namespace, key) for namespace, key, _ in wanted]
-        known = yield from self._read(ids)
+        stored = yield from self._read(ids)
         alive = {
             name: memory
-            for name, memory in known.items()
+            for name, memory in stored.items()
             if not items.is_expired(memory, now) and items.is_item(memory, self.root)
         }
         anew = {name for name, (_, _, refresh) in zip(ids, wanted, strict=True) if refresh}
@@ -119,66 +119,81 @@ class BatchPlanner:
             if looked_at > MAX_LOOKED_AT:
                 raise SearchLimitExceeded(f"There are more than {MAX_LOOKED_AT} namespaces here: name a longer prefix.")
             there = (items.namespace_of(memory, self.root) for memory in memories)
-            found |= {one[: op.max_depth] for one in there if one is not None and search_filters.namespace_matches(one, conditions)}
+            found |= {
+                one[: op.max_depth]
+                for one in there
+                if one is not None and search_filters.namespace_matches(one, conditions)
+            }
             memories = yield from _next(pages)
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def put(self, drafts: Sequence[ItemDraft], now: datetime) -> Plan[None]:
         """Write items, new ones in one call, and say that their namespaces are there."""
-        left = {memory.external_id: memory for memory in (draft.memory(self.root, self.kind, now) for draft in drafts)}
+        remaining = {
+            memory.external_id: memory for memory in (draft.memory(self.root, self.kind, now) for draft in drafts)
+        }
         for namespace in dict.fromkeys(draft.namespace for draft in drafts):
             memory = items.namespace_memory(self.root, self.kind, namespace)
-            left[memory.external_id] = memory
+            remaining[memory.external_id] = memory
         spaces = {self.root.namespace_id(draft.namespace) for draft in drafts}
         taken: set[str] = set()
-        refusal: SkeinError | None = None
+        last_error: SkeinError | None = None
         for _ in range(_ATTEMPTS):
-            known = yield from self._read(list(left))
-            over = [name for name, memory in known.items() if items.is_expired(memory, now)]
+            stored = yield from self._read(list(remaining))
+            over = [name for name, memory in stored.items() if items.is_expired(memory, now)]
             # An id that is taken by a memory that nobody can read was deleted by another client.
-            yield from self._forget([*over, *(taken - set(known))])
+            yield from self._purge([*over, *(taken - set(stored))])
             taken = set()
-            changes = {name: memory for name, memory in known.items() if name not in over}
-            left = {name: memory for name, memory in left.items() if name not in spaces or name not in changes}
-            batches = list(_batches([memory for name, memory in left.items() if name not in changes]))
-            updates = [name for name in left if name in changes]
+            changes = {name: memory for name, memory in stored.items() if name not in over}
+            remaining = {
+                name: memory for name, memory in remaining.items() if name not in spaces or name not in changes
+            }
+            batches = list(_batches([memory for name, memory in remaining.items() if name not in changes]))
+            updates = [name for name in remaining if name in changes]
             calls = [
                 RpcStep("memories.BatchCreateMemories", memory_pb2.BatchCreateMemoriesRequest(memories=batch))
                 for batch in batches
-            ] + [_update(left[name], changes[name].memory_id, self._written(changes[name])) for name in updates]
+            ] + [
+                _update(remaining[name], changes[name].memory_id, self._updated_fields(changes[name]))
+                for name in updates
+            ]
             answers = (yield calls) if calls else []
-            again: dict[str, memory_pb2.Memory] = {}
-            groups = [*batches, *([left[name]] for name in updates)]
+            retried: dict[str, memory_pb2.Memory] = {}
+            groups = [*batches, *([remaining[name]] for name in updates)]
             for memories, answer in zip(groups, answers, strict=True):
                 if not isinstance(answer, SkeinError):
                     continue
                 if not isinstance(answer, AlreadyExists | NotFound):
                     raise answer
-                refusal = answer
-                again |= {memory.external_id: memory for memory in memories}
+                last_error = answer
+                retried |= {memory.external_id: memory for memory in memories}
                 if isinstance(answer, AlreadyExists):
                     taken.add(memories[int(answer.metadata.get("index", 0))].external_id)
-            if not again:
+            if not retried:
                 return
-            left = again
-        if refusal is not None:
-            raise refusal
+            remaining = retried
+        if last_error is not None:
+            raise last_error
 
-    def _written(self, memory: memory_pb2.Memory) -> Sequence[str]:
+    def _updated_fields(self, memory: memory_pb2.Memory) -> Sequence[str]:
         """Return what an update writes; where another client took an item's id, its tags are not the item's yet."""
         return items.FIELDS if items.is_item(memory, self.root) else (*items.FIELDS, "tags")
 
     def delete(self, places: Sequence[tuple[Namespace, str]]) -> Plan[None]:
         """Remove items for good, and what says that their namespaces are there where nothing is left in them."""
-        yield from self._forget([self.root.item_id(namespace, key) for namespace, key in places])
+        yield from self._purge([self.root.item_id(namespace, key) for namespace, key in places])
         namespaces = list(dict.fromkeys(namespace for namespace, _ in places))
         empty = yield from self._empty(namespaces)
         if not empty:
             return
-        yield from self._forget([self.root.namespace_id(namespace) for namespace in empty])
+        yield from self._purge([self.root.namespace_id(namespace) for namespace in empty])
         # Somebody may have put an item there between the two.
-        still = yield from self._empty(empty)
-        back = [items.namespace_memory(self.root, self.kind, namespace) for namespace in empty if namespace not in still]
+        still_empty = yield from self._empty(empty)
+        back = [
+            items.namespace_memory(self.root, self.kind, namespace)
+            for namespace in empty
+            if namespace not in still_empty
+        ]
         for memory in back:
             (answer,) = yield [RpcStep("memories.CreateMemory", memory_pb2.CreateMemoryRequest(memory=memory))]
             if not isinstance(answer, AlreadyExists):
@@ -193,17 +208,18 @@ class BatchPlanner:
 
     def _read(self, ids: Sequence[str]) -> Plan[dict[str, memory_pb2.Memory]]:
         """Read memories by their external ids; those that are not there are left out."""
-        left = list(dict.fromkeys(ids))
+        remaining = list(dict.fromkeys(ids))
         found: dict[str, memory_pb2.Memory] = {}
-        while left:
-            parts = [left[at : at + _MAX_GOT] for at in range(0, len(left), _MAX_GOT)]
+        while remaining:
+            parts = [remaining[at : at + _MAX_GOT] for at in range(0, len(remaining), _MAX_GOT)]
             answers = yield [
-                RpcStep("memories.BatchGetMemories", memory_pb2.BatchGetMemoriesRequest(memory_ids=part)) for part in parts
+                RpcStep("memories.BatchGetMemories", memory_pb2.BatchGetMemoriesRequest(memory_ids=part))
+                for part in parts
             ]
-            left = []
+            remaining = []
             for answer in map(_id_conflict, answers):
                 found.update((memory.external_id, memory) for memory in answer.memories)
-                left.extend(answer.deferred)
+                remaining.extend(answer.deferred)
         return found
 
     def _refresh(self, memories: Iterable[memory_pb2.Memory], now: datetime) -> Plan[None]:
@@ -212,7 +228,7 @@ class BatchPlanner:
             # Whoever changed one meanwhile has set its time anew as well.
             yield [_update(memory, memory.memory_id, ("expire_time", "metadata")) for memory in changed]
 
-    def _forget(self, ids: Iterable[str]) -> Plan[None]:
+    def _purge(self, ids: Iterable[str]) -> Plan[None]:
         names = list(dict.fromkeys(ids))
         requests = [
             memory_pb2.ForgetMemoriesRequest(
@@ -236,7 +252,9 @@ class BatchPlanner:
     ) -> Plan[list[tuple[memory_pb2.Memory, float | None]]]:
         wanted = op.offset + op.limit
         if wanted > MAX_HITS:
-            raise SearchLimitExceeded(f"A search by meaning finds up to {MAX_HITS} items: offset and limit ask for {wanted}.")
+            raise SearchLimitExceeded(
+                f"A search by meaning finds up to {MAX_HITS} items: offset and limit ask for {wanted}."
+            )
         request = gateway_pb2.RecallRequest(
             query=op.query,
             limit=MAX_HITS if op.filter else wanted,
@@ -259,7 +277,9 @@ class BatchPlanner:
         while memories is not None and len(found) < wanted:
             looked_at += len(memories)
             if looked_at > MAX_LOOKED_AT:
-                raise SearchLimitExceeded(f"This search would look at more than {MAX_LOOKED_AT} items: name a longer prefix.")
+                raise SearchLimitExceeded(
+                    f"This search would look at more than {MAX_LOOKED_AT} items: name a longer prefix."
+                )
             found.extend(memory for memory in memories if self._passes(memory, op))
             memories = (yield from _next(pages)) if len(found) < wanted else None
         return [(memory, None) for memory in found[op.offset : wanted]]

@@ -28,15 +28,15 @@ class SearchLimitExceeded(ValueError):
     """An operation would have to look at more than 10,000 things; the message says what to narrow."""
 
 
-def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def matches(value: Mapping[str, Any], expected: Mapping[str, Any] | None) -> bool:
     """Say whether a value passes a filter. Raises ValueError for an operator that there is none of."""
-    return all(_equal(value.get(name), condition) for name, condition in (wanted or {}).items())
+    return all(_equal(value.get(name), condition) for name, condition in (expected or {}).items())
 
 
-def to_filter(wanted: Mapping[str, Any] | None) -> str:
+def to_filter(expected: Mapping[str, Any] | None) -> str:
     """Return a condition of Skein's that all matching items pass, and perhaps others: what indexes can answer."""
     found = ""
-    for path, text in _texts("data", wanted or {}, 0):
+    for path, text in _texts("data", expected or {}, 0):
         longer = f"{found} AND {path} = {_quoted(text)}" if found else f"{path} = {_quoted(text)}"
         if len(longer) > _MAX_WHERE:
             break
@@ -46,7 +46,7 @@ def to_filter(wanted: Mapping[str, Any] | None) -> str:
 
 def namespace_matches(namespace: Namespace, conditions: Iterable[MatchCondition]) -> bool:
     """Say whether a namespace is what all conditions ask for."""
-    return all(_lies(namespace, condition) for condition in conditions)
+    return all(_matches_condition(namespace, condition) for condition in conditions)
 
 
 def common_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
@@ -63,7 +63,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _lies(namespace: Namespace, condition: MatchCondition) -> bool:
+def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     path = condition.path
     if condition.match_type not in {"prefix", "suffix"}:
         message = f"namespaces are matched by prefix or suffix, not by {condition.match_type!r}"
@@ -71,24 +71,24 @@ def _lies(namespace: Namespace, condition: MatchCondition) -> bool:
     if len(namespace) < len(path):
         return False
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in {"*", label} for label, wanted in zip(part, path, strict=True))
+    return all(expected in {"*", label} for label, expected in zip(part, path, strict=True))
 
 
-def _equal(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        if any(name.startswith("$") for name in wanted):
-            return all(_compared(value, operator, operand) for operator, operand in wanted.items())
-        return isinstance(value, dict) and all(_equal(value.get(name), below) for name, below in wanted.items())
-    if isinstance(wanted, list | tuple):
+def _equal(value: Any, expected: Any) -> bool:
+    if isinstance(expected, dict):
+        if any(name.startswith("$") for name in expected):
+            return all(_compare(value, operator, operand) for operator, operand in expected.items())
+        return isinstance(value, dict) and all(_equal(value.get(name), below) for name, below in expected.items())
+    if isinstance(expected, list | tuple):
         return (
             isinstance(value, list)
-            and len(value) == len(wanted)
-            and all(_equal(one, other) for one, other in zip(value, wanted, strict=True))
+            and len(value) == len(expected)
+            and all(_equal(one, other) for one, other in zip(value, expected, strict=True))
         )
-    return bool(value == wanted)
+    return bool(value == expected)
 
 
-def _compared(value: Any, operator: str, operand: Any) -> bool:
+def _compare(value: Any, operator: str, operand: Any) -> bool:
     if operator not in _OPERATORS:
         message = f"a filter's operators are {', '.join(sorted(_OPERATORS))}, not {operator}"
         raise ValueError(message)
@@ -115,11 +115,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _texts(path: str, wanted: Mapping[str, Any], depth: int) -> Iterable[tuple[str, str]]:
+def _texts(path: str, expected: Mapping[str, Any], depth: int) -> Iterable[tuple[str, str]]:
     """Yield the properties that must have a certain text. Only texts are equal in Skein when they are in Python."""
     if depth >= _MAX_STEPS:
         return
-    for name, condition in wanted.items():
+    for name, condition in expected.items():
         if not _NAME.fullmatch(name):
             continue
         if isinstance(condition, dict):

@@ -23,7 +23,7 @@ from skein_client import sync
 from skein_client.client import Client
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.errors import SkeinError
-from skein_langgraph.batch_plan import RpcStep, Plan, BatchPlanner, run_together
+from skein_langgraph.batch_plan import BatchPlanner, Plan, RpcStep, run_together
 from skein_langgraph.items import WHOLE, ItemDraft
 from skein_langgraph.namespaces import StoreRoot
 
@@ -68,7 +68,7 @@ class SkeinStore(BaseStore):
         that are searched unless `put` names others ("$": all of it). `ttl` says how long items live by default, in
         minutes, and whether reading one counts as using it.
         """
-        self._given: dict[str, Any] = {
+        self._connection_options: dict[str, Any] = {
             "endpoint": endpoint,
             "api_key": api_key,
             "tenant_id": tenant_id,
@@ -77,8 +77,8 @@ class SkeinStore(BaseStore):
         self._planner = BatchPlanner(root=StoreRoot(root), kind=_TYPE)
         self._fields = tuple(fields)
         self.ttl_config = ttl
-        self._blocking: sync.Client | None = None
-        self._awaiting: Client | None = None
+        self._sync_client: sync.Client | None = None
+        self._async_client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: ExitStack | None = None
         self._open_async: AsyncExitStack | None = None
@@ -87,40 +87,40 @@ class SkeinStore(BaseStore):
     def from_environment(cls, environment: Mapping[str, str] | None = None, **options: Any) -> Self:
         """Use SKEIN_ENDPOINT and SKEIN_API_KEY, or what `skein up` wrote; `options` are the constructor's."""
         found = Connection.from_environment(environment)
-        made = cls(endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id, **options)
-        made._given["ca_file"] = found.ca_file
-        return made
+        store = cls(endpoint=found.endpoint, api_key=found.api_key, tenant_id=found.tenant_id, **options)
+        store._connection_options["ca_file"] = found.ca_file
+        return store
 
     def __enter__(self) -> Self:
         self._open = ExitStack()
-        self._blocking = self._open.enter_context(sync.Client(**self._given))
+        self._sync_client = self._open.enter_context(sync.Client(**self._connection_options))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._blocking = None
+        self._sync_client = None
         if self._open is not None:
             self._open.close()
 
     async def __aenter__(self) -> Self:
         self._open_async = AsyncExitStack()
-        self._awaiting = await self._open_async.enter_async_context(Client(**self._given))
+        self._async_client = await self._open_async.enter_async_context(Client(**self._connection_options))
         self._loop = asyncio.get_running_loop()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._awaiting = None
+        self._async_client = None
         if self._open_async is not None:
             await self._open_async.aclose()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations: what is read in them is as it was before what they write. Raises SkeinError."""
-        if self._blocking is not None:
-            return _run(self._planned(list(ops)), self._blocking)
-        if self._awaiting is None or self._loop is None:
+        if self._sync_client is not None:
+            return _run(self._plan(list(ops)), self._sync_client)
+        if self._async_client is None or self._loop is None:
             message = "The store is not open: use it inside `with SkeinStore(...) as store:`, or `async with`."
             raise ClientClosed(message)
         if _is_running(self._loop):
@@ -130,11 +130,11 @@ class SkeinStore(BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do as `batch` does, without blocking."""
-        if self._awaiting is not None and _is_running(self._loop):
-            return await _run_async(self._planned(list(ops)), self._awaiting)
+        if self._async_client is not None and _is_running(self._loop):
+            return await _run_async(self._plan(list(ops)), self._async_client)
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _planned(self, ops: Sequence[Op]) -> Plan[list[Result]]:
+    def _plan(self, ops: Sequence[Op]) -> Plan[list[Result]]:
         for op in ops:
             validate_op_namespace(op)
         now = datetime.now(UTC)
@@ -156,12 +156,12 @@ class SkeinStore(BaseStore):
         # Of two writes to one place the later counts.
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         drafts = [self._draft(op) for op in puts.values() if op.value is not None]
-        gone = [place for place, op in puts.items() if op.value is None]
+        deleted = [place for place, op in puts.items() if op.value is None]
         if drafts:
             yield from self._planner.put(drafts, now)
-        if gone:
+        if deleted:
             # Afterwards: whether a namespace is empty now is a question that comes with it.
-            yield from self._planner.delete(gone)
+            yield from self._planner.delete(deleted)
         return results
 
     def _draft(self, op: PutOp) -> ItemDraft:
@@ -177,7 +177,7 @@ def _is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
 
 
 def _run(plan: Plan[list[Result]], client: sync.Client) -> list[Result]:
-    def answered(call: RpcStep) -> Any:
+    def call_rpc(call: RpcStep) -> Any:
         service, _, method = call.method.partition(".")
         try:
             return getattr(getattr(client, service), method)(call.request)
@@ -187,18 +187,18 @@ def _run(plan: Plan[list[Result]], client: sync.Client) -> list[Result]:
     try:
         calls = next(plan)
         while True:
-            calls = plan.send([answered(call) for call in calls])
+            calls = plan.send([call_rpc(call) for call in calls])
     except StopIteration as done:
         found: list[Result] = done.value
         return found
 
 
 async def _run_async(plan: Plan[list[Result]], client: Client) -> list[Result]:
-    room = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def answered(call: RpcStep) -> Any:
+    async def call_rpc(call: RpcStep) -> Any:
         service, _, method = call.method.partition(".")
-        async with room:
+        async with slots:
             try:
                 return await getattr(getattr(client, service), method)(call.request)
             except SkeinError as error:
@@ -207,7 +207,7 @@ async def _run_async(plan: Plan[list[Result]], client: Client) -> list[Result]:
     try:
         calls = next(plan)
         while True:
-            calls = plan.send(await asyncio.gather(*(answered(call) for call in calls)))
+            calls = plan.send(await asyncio.gather(*(call_rpc(call) for call in calls)))
     except StopIteration as done:
         found: list[Result] = done.value
         return found

@@ -134,7 +134,7 @@ class AgentMem:
         for row in self._database.rows("organizations"):
             notes.read("organizations")
             if row["is_deleted"]:
-                notes.left("organizations", _GONE)
+                notes.count_ignored("organizations", _GONE)
 
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read an organization's users, agents, tools, blocks, messages and memories."""
@@ -181,14 +181,14 @@ class _Organization:
             row = Row(table, f"{values[column]} {values['agent_id']}", values, self._notes)
             if values["gone"]:
                 self._notes.read(table)
-                self._notes.left(table, "one of the two is deleted there")
+                self._notes.count_ignored(table, "one of the two is deleted there")
             else:
                 yield from self._read(row, read)
 
     def _read(self, row: Row, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
         self._notes.read(row.table)
-        if row.flag("is_deleted", default=False):
-            self._notes.left(row.table, _GONE)
+        if row.boolean("is_deleted", default=False):
+            self._notes.count_ignored(row.table, _GONE)
             return
         try:
             kind, item = read(row)
@@ -203,7 +203,7 @@ class _Organization:
         statement = _SESSIONS.format(deleted="AND is_deleted IS NOT TRUE" if is_known else "")
         for values in self._database.query(statement, self._key):
             row = Row("messages", f"{values['agent_id']} {values['user_id']}", values, self._notes)
-            row.coerced("agent_id, user_id", "made a session of each pair")
+            row.count_converted("agent_id, user_id", "made a session of each pair")
             session = session_pb2.Session(
                 session_id=session_of(row.text("agent_id"), row.text("user_id")),
                 agent_id=row.text("agent_id"),
@@ -217,7 +217,7 @@ class _Organization:
         rest = _by(row)
         status = row.text("status")
         subject = subjects_pb2.Subject(
-            subject_id=row.needed("id"),
+            subject_id=row.required_text("id"),
             display_name=row.text("name", 255),
             status=subjects_pb2.SUBJECT_STATUS_ACTIVE,
             timezone=_timezone(row, rest),
@@ -225,7 +225,7 @@ class _Organization:
         if status.lower() not in {"", "active"}:
             subject.status = subjects_pb2.SUBJECT_STATUS_INACTIVE
             if status.lower() != "inactive":
-                row.coerced("status", "inactive; kept as profile.agentmem.status")
+                row.count_converted("status", "inactive; kept as profile.agentmem.status")
                 rest["status"] = status
         if rest:
             subject.profile.CopyFrom(struct(_own(rest)))
@@ -237,7 +237,7 @@ class _Organization:
         if message_ids := row.document("message_ids", rest):
             rest["message_ids"] = message_ids
         agent = tenancy_pb2.Agent(
-            agent_id=row.needed("id"),
+            agent_id=row.required_text("id"),
             display_name=row.text("name", 255),
             agent_type=row.text("agent_type", 100),
             description=row.text("description", 10_000),
@@ -250,7 +250,7 @@ class _Organization:
                 field.CopyFrom(struct(found))
         rules = row.document("tool_rules", rest)
         if isinstance(rules, list):
-            row.coerced("tool_rules", "a list became tool_rules.rules")
+            row.count_converted("tool_rules", "a list became tool_rules.rules")
             rules = {"rules": rules}
         if isinstance(rules, dict) and rules:
             agent.tool_rules.CopyFrom(struct(rules))
@@ -261,14 +261,14 @@ class _Organization:
     def tool(self, row: Row) -> tuple[Kind, Message]:
         rest = _by(row)
         metadata = row.mapping("metadata_", rest)
-        name = row.needed("name")
+        name = row.required_text("name")
         if name in self._tools:
             # Names are one tool's alone here; the end of the id keeps them apart, whoever comes first.
             name = f"{name[:240]}-{hashlib.sha256(row.text('id').encode()).hexdigest()[:8]}"
-            row.coerced("name", "another tool has it: a few letters were added")
+            row.count_converted("name", "another tool has it: a few letters were added")
         self._tools.add(name)
         tool = subjects_pb2.Tool(
-            tool_id=row.needed("id"),
+            tool_id=row.required_text("id"),
             name=name,
             description=row.text("description", 10_000),
             source_type=row.text("source_type", 100),
@@ -283,7 +283,7 @@ class _Organization:
 
     def tool_attachment(self, row: Row) -> tuple[Kind, Message]:
         return Kind.TOOL_ATTACHMENT, subjects_pb2.AttachToolRequest(
-            agent_id=row.needed("agent_id"), tool_id=row.needed("tool_id")
+            agent_id=row.required_text("agent_id"), tool_id=row.required_text("tool_id")
         )
 
     def block(self, row: Row) -> tuple[Kind, Message]:
@@ -292,18 +292,18 @@ class _Organization:
         value = row.text("value")
         limit = row.number("limit") or 0
         if limit > _MOST_LIMIT:
-            row.coerced("limit", f"lowered to {_MOST_LIMIT}")
+            row.count_converted("limit", f"lowered to {_MOST_LIMIT}")
             limit = _MOST_LIMIT
         if limit < len(value) <= _MOST_LIMIT:
-            row.coerced("limit", "raised to the length of the value")
+            row.count_converted("limit", "raised to the length of the value")
             limit = len(value)
         block = blocks_pb2.Block(
-            block_id=row.needed("id"),
-            label=row.needed("label"),
+            block_id=row.required_text("id"),
+            label=row.required_text("label"),
             value=value,
             limit=max(int(limit), 0),
             description=row.text("description", 5000),
-            is_template=row.flag("is_template", default=False),
+            is_template=row.boolean("is_template", default=False),
             template_name=row.text("template_name", 255),
             subject_id=row.text("user_id"),
         )
@@ -313,7 +313,7 @@ class _Organization:
 
     def block_attachment(self, row: Row) -> tuple[Kind, Message]:
         return Kind.BLOCK_ATTACHMENT, blocks_pb2.AttachBlockRequest(
-            agent_id=row.needed("agent_id"), block_id=row.needed("block_id")
+            agent_id=row.required_text("agent_id"), block_id=row.required_text("block_id")
         )
 
     def message(self, row: Row) -> tuple[Kind, Message]:
@@ -323,7 +323,7 @@ class _Organization:
             raise RowRefused(f"role is none of {', '.join(sorted(_ROLES))}")
         parts = row.sequence("content", rest)
         message = session_pb2.Message(
-            external_id=row.needed("id"),
+            external_id=row.required_text("id"),
             session_id=session_of(row.text("agent_id"), row.text("user_id")),
             role=_ROLES[role],
             content=row.text("text"),
@@ -338,7 +338,7 @@ class _Organization:
             sender_id=row.text("sender_id"),
         )
         if role != session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower():
-            row.coerced("role", "by its usual name")
+            row.count_converted("role", "by its usual name")
         calls, returns = row.sequence("tool_calls", rest), row.sequence("tool_returns", rest)
         for found, field in (
             (parts, message.parts),
@@ -364,9 +364,9 @@ class _Organization:
         if (accessed := row.time("last_accessed")) is not None:
             rest["last_accessed"] = format_iso(accessed)
         memory = memory_pb2.Memory(
-            external_id=row.needed("id"),
+            external_id=row.required_text("id"),
             type=row.name("memory_type", "note"),
-            content=row.needed("content"),
+            content=row.required_text("content"),
             agent_id=row.text("agent_id"),
             subject_id=row.text("user_id"),
             scope=_known(row, "scope", _SCOPES, rest, memory_pb2.SCOPE_AGENT),  # type: ignore[arg-type]  # Numbers.
@@ -416,7 +416,7 @@ def _timezone(row: Row, rest: dict[str, Any]) -> str:
     try:
         return ZoneInfo(name).key if name else ""
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        row.coerced("timezone", "no time zone: kept as profile.agentmem.timezone")
+        row.count_converted("timezone", "no time zone: kept as profile.agentmem.timezone")
         rest["timezone"] = name
         return ""
 
@@ -425,7 +425,7 @@ def _names(row: Row, column: str, rest: dict[str, Any]) -> list[str]:
     found = row.sequence(column, rest)
     names = [name for name in found if isinstance(name, str) and 0 < len(name) <= _ID][:100]
     if len(names) != len(found):
-        row.coerced(column, f"what is no name is kept as metadata.agentmem.{column}")
+        row.count_converted(column, f"what is no name is kept as metadata.agentmem.{column}")
         rest[column] = found
     return names
 
@@ -435,7 +435,7 @@ def _known(row: Row, column: str, known: Mapping[str, int], rest: dict[str, Any]
     if not name:
         return otherwise
     if name.lower() not in known:
-        row.coerced(column, f"no such {column} here: kept as metadata.agentmem.{column}")
+        row.count_converted(column, f"no such {column} here: kept as metadata.agentmem.{column}")
         rest[column] = name
         return otherwise
     return known[name.lower()]

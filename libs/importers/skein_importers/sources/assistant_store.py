@@ -59,7 +59,7 @@ class AssistantStore:
         for place, (name, value) in enumerate(self._entries(), 1):
             values = value if isinstance(value, dict) else {}
             if name and not values.keys() & {self._shape.key, *self._shape.fields}:
-                notes.left(table or self._shape.table, "a member of the document that is no entry")
+                notes.count_ignored(table or self._shape.table, "a member of the document that is no entry")
                 continue
             if name and values.get(self._shape.key) is None:
                 values = {**values, self._shape.key: name}
@@ -131,7 +131,7 @@ def text_of(row: Row, column: str, value: Any) -> str:
             return _cleaned(said)
     if value in (None, {}, []):
         return ""
-    row.coerced(column, "has no text: its fields became one")
+    row.count_converted(column, "has no text: its fields became one")
     return json_to_text(value)
 
 

@@ -95,21 +95,21 @@ class Notes:
     # Rows read, by table.
     rows: Counter[str] = field(default_factory=Counter)
     # Values that came over in another form, by table, column and what was done.
-    coercions: dict[tuple[str, str, str], CountWithSamples] = field(default_factory=dict)
+    conversions: dict[tuple[str, str, str], CountWithSamples] = field(default_factory=dict)
     # Rows knowingly left behind, by table and why.
-    leavings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def read(self, table: str) -> None:
         """Count a row that was read."""
         self.rows[table] += 1
 
-    def coerced(self, table: str, column: str, how: str, where: str) -> None:
+    def count_converted(self, table: str, column: str, how: str, where: str) -> None:
         """Count a value that came over in another form; `how` says which, `where` names the row."""
-        self.coercions.setdefault((table, column, how), CountWithSamples()).add(where)
+        self.conversions.setdefault((table, column, how), CountWithSamples()).add(where)
 
-    def left(self, table: str, why: str) -> None:
+    def count_ignored(self, table: str, why: str) -> None:
         """Count a row that was left behind."""
-        self.leavings[table, why] += 1
+        self.ignored[table, why] += 1
 
 
 class Source(Protocol):

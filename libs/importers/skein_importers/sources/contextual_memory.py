@@ -93,7 +93,7 @@ class ContextualMemory:
         yield from convert_rows(self._store.rows(notes, "sessions of contexts"), session, counted=False)
 
     def _memory(self, row: Row) -> Iterator[Record]:
-        external_id = row.needed("context_id")
+        external_id = row.required_text("context_id")
         rest = unmapped_fields(row, _KNOWN)
         data = _data(row, rest)
         content = text_of(row, "context_data", data)
@@ -123,10 +123,12 @@ class ContextualMemory:
         vector = vector_of(row.value("embedding"))
         model = row.text("embedding_model")
         if vector is None or not model:
-            row.coerced("embedding", "made anew: no model is named" if vector is not None else "made anew: no vector")
+            row.count_converted(
+                "embedding", "made anew: no model is named" if vector is not None else "made anew: no vector"
+            )
             return
         put = recall_pb2.PutEmbeddingRequest(
-            external_id=row.needed("context_id"), model=model, embeddings=[recall_pb2.Embedding(values=vector)]
+            external_id=row.required_text("context_id"), model=model, embeddings=[recall_pb2.Embedding(values=vector)]
         )
         yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=row.table)
 
@@ -152,6 +154,6 @@ def _data(row: Row, rest: dict[str, Any]) -> Any:
         try:
             parse_json(value)
         except ValueError:
-            row.coerced("context_data", "no JSON: the text is the content")
+            row.count_converted("context_data", "no JSON: the text is the content")
             return row.text("context_data")
     return row.document("context_data", rest)

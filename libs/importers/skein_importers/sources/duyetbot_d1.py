@@ -120,7 +120,7 @@ class Duyetbot:
             yield from convert_rows(self._rows(table, notes), _memories(self._losers(table)))
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
-            notes.left(_TOKENS, "sign-in tokens: whoever signs in gets a new one")
+            notes.count_ignored(_TOKENS, "sign-in tokens: whoever signs in gets a new one")
 
     def _rows(self, table: str, notes: Notes, *, order: str = "", also: str = "") -> Iterator[Row]:
         for values in self._database.rows(table, order=order, also=also):
@@ -147,18 +147,18 @@ class Duyetbot:
         expires = row.time("expires_at")
         left = _DAY if expires is None else expires - self._now
         if left <= timedelta(seconds=1):
-            row.notes.left(row.table, "items whose time is over")
+            row.notes.count_ignored(row.table, "items whose time is over")
             return
         if left > _LONGEST_LIFE:
-            row.coerced("expires_at", "an item lives for 30 days at most")
-        put = states_pb2.PutItemRequest(session_id=row.needed("session_id"), key=row.needed("key"))
+            row.count_converted("expires_at", "an item lives for 30 days at most")
+        put = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
         value = row.value("value")
         try:
             value = make_storable(parse_json(value) if isinstance(value, str) else value)
             json_format.ParseDict(value, Value())
         except (ValueError, RecursionError, json_format.ParseError):
             value = row.text("value")
-            row.coerced("value", "no JSON: kept as a text")
+            row.count_converted("value", "no JSON: kept as a text")
         put.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
         put.ttl.FromTimedelta(timedelta(seconds=math.floor(min(left, _LONGEST_LIFE).total_seconds())))
         put.expire_time.CopyFrom(to_timestamp(self._now + min(left, _LONGEST_LIFE)))
@@ -173,7 +173,7 @@ def open_source(source: str) -> Iterator[Duyetbot]:
 
 
 def _subject(row: Row) -> Iterator[Record]:
-    subject = subjects_pb2.Subject(subject_id=row.needed("id"), display_name=row.text("github_login", 255))
+    subject = subjects_pb2.Subject(subject_id=row.required_text("id"), display_name=row.text("github_login", 255))
     profile: dict[str, Any] = {name: row.text(name) for name in ("github_id", "github_login") if row.value(name)}
     if (created := row.time("created_at")) is not None:
         profile["created_at"] = format_iso(created)
@@ -186,30 +186,30 @@ def _session(row: Row) -> Iterator[Record]:
     rest: dict[str, Any] = {}
     metadata = {**row.mapping("metadata", rest), **rest}
     session = session_pb2.Session(
-        session_id=row.needed("id"), title=row.text("title", 1000), summary=row.text("summary", 100_000)
+        session_id=row.required_text("id"), title=row.text("title", 1000), summary=row.text("summary", 100_000)
     )
     if row.value("user_id") is not None and row.value("has_user"):
         session.subject_id = row.text("user_id")
     elif row.value("user_id") is not None:
-        row.coerced("user_id", "no such user: kept as metadata.user_id")
+        row.count_converted("user_id", "no such user: kept as metadata.user_id")
         metadata["user_id"] = row.text("user_id")
     state = row.text("state").strip().lower() or "active"
     session.state = _STATES.get(state, session_pb2.SESSION_STATE_ACTIVE)
     if state not in _STATES:
-        row.coerced("state", "an unknown state: active, and kept as metadata.state")
+        row.count_converted("state", "an unknown state: active, and kept as metadata.state")
         metadata["state"] = state
     if (created := row.time("created_at")) is not None:
         session.create_time.CopyFrom(to_timestamp(created))
     if (updated := row.time("updated_at")) is not None and updated != created:
         metadata["updated_at"] = format_iso(updated)
-        row.coerced("updated_at", "kept as metadata.updated_at")
+        row.count_converted("updated_at", "kept as metadata.updated_at")
     if (kept := metadata_of("metadata", metadata)) is not None:
         session.metadata.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)
 
 
 def _message(row: Row) -> Iterator[Record]:
-    session_id = row.needed("session_id")
+    session_id = row.required_text("session_id")
     if row.value("user_id") is None:
         raise RowRefused(f"session_id names no row of {_SESSIONS}")
     rest: dict[str, Any] = {}
@@ -219,10 +219,10 @@ def _message(row: Row) -> Iterator[Record]:
         external_id=f"{session_id}/{_identity(row)}",
         session_id=session_id,
         role=_ROLES.get(role, session_pb2.MESSAGE_ROLE_USER),
-        content=row.needed("content"),
+        content=row.required_text("content"),
     )
     if role not in _ROLES:
-        row.coerced("role", "none or an unknown one: a user's")
+        row.count_converted("role", "none or an unknown one: a user's")
         if role:
             metadata["role"] = role
     moment = row.time("timestamp") or row.time("created_at")
@@ -257,7 +257,7 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
     if key and has_key:
         memory.key = key
     elif key:
-        row.coerced("key", "a newer row has the same key: kept as metadata.key")
+        row.count_converted("key", "a newer row has the same key: kept as metadata.key")
         metadata["key"] = key
     if (importance := _importance(row)) is not None:
         memory.importance = importance
@@ -281,9 +281,9 @@ def _importance(row: Row) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        row.coerced("importance", "no number: left out")
+        row.count_converted("importance", "no number: left out")
         return None
     nearest = min(max(float(value), 1.0), float(_MOST_IMPORTANT))
     if nearest != value:
-        row.coerced("importance", "brought within 1 to 10")
+        row.count_converted("importance", "brought within 1 to 10")
     return importance_of(nearest)

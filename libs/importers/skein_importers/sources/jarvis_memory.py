@@ -92,7 +92,7 @@ def open_source(source: str) -> Iterator[JarvisMemory]:
 
 
 def _subject(row: Row) -> Iterator[Record]:
-    user_id = row.needed("user_id")
+    user_id = row.required_text("user_id")
     rest = unmapped_fields(row, _KNOWN)
     subject = subjects_pb2.Subject(
         subject_id=user_id, display_name=row.text("name", 255) or row.text("display_name", 255)
@@ -110,10 +110,10 @@ def _states(row: Row, *, is_shared: bool) -> Iterator[Record]:
         entry = _entry(row, f"{user_id}/{skill}")
         agent_id = f"{skill}/{user_id}" if is_shared else skill
         if is_shared:
-            entry.coerced(_SKILLS, "named SKILL/USER, because several users have skills")
+            entry.count_converted(_SKILLS, "named SKILL/USER, because several users have skills")
         data = value if isinstance(value, dict) else {"value": value}
         if data is not value:
-            entry.coerced(_SKILLS, "no object: kept as state_data.value")
+            entry.count_converted(_SKILLS, "no object: kept as state_data.value")
         state = states_pb2.AgentState(agent_id=agent_id)
         if (kept := metadata_of(_SKILLS, data)) is not None:
             state.state_data.CopyFrom(kept)
@@ -149,7 +149,7 @@ def _interactions(row: Row) -> Iterator[Record]:
         pair = next((pair for pair in _PAIRS if all(isinstance(said.get(name), str) for name in pair)), None)
         content = f"user: {said[pair[0]]}\nassistant: {said[pair[1]]}" if pair else text_of(entry, _INTERACTIONS, value)
         if not content:
-            row.notes.left(row.table, "interactions that say nothing")
+            row.notes.count_ignored(row.table, "interactions that say nothing")
             continue
         memory = memory_pb2.Memory(
             external_id=f"{user_id}/interaction/{place}", type="interaction", content=content, subject_id=user_id

@@ -73,14 +73,14 @@ class LongTerm:
         if self._vectors is None:
             for row in self._rows(realm, notes, _TABLE):
                 if row.value("embedding_model"):
-                    row.coerced("embedding", "made anew: --vectors names no dump of them")
+                    row.count_converted("embedding", "made anew: --vectors names no dump of them")
         if (vectors := self._vectors) is not None:
             yield from convert_rows(
                 self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False
             )
             for reason in vectors.left(self._database):
                 notes.read(_VECTORS)
-                notes.left(_VECTORS, reason)
+                notes.count_ignored(_VECTORS, reason)
 
     def _note_strays(self, notes: Notes) -> None:
         """Count, once, the rows that no realm has."""
@@ -91,7 +91,7 @@ class LongTerm:
         for key, count in self._database.ask(statement):
             if not _names_a_realm(key):
                 notes.rows[_TABLE] += count
-                notes.leavings[_TABLE, "tenant_id is no text that names a tenant"] += count
+                notes.ignored[_TABLE, "tenant_id is no text that names a tenant"] += count
 
     def _rows(self, realm: Realm, notes: Notes, table: str) -> Iterator[Row]:
         for values in self._database.rows(_TABLE, where='CAST("tenant_id" AS TEXT) = ?', parameters=(realm.key,)):
@@ -110,7 +110,7 @@ class VectorDump:
         self._unreadable = self._repeated = 0
         self._is_told = False
 
-    def look_through(self) -> bool:
+    def index(self) -> bool:
         """Note where each vector is; say whether there is any, or nothing at all."""
         self._places.execute("BEGIN")
         place = 0
@@ -175,7 +175,7 @@ def open_source(source: str, vectors: str = "") -> Iterator[LongTerm]:
                 message = f"{vectors} cannot be read ({error.strerror}): check its name and who may read it."
                 raise SourceInvalid(message) from None
             with closing(dump):
-                if not dump.look_through():
+                if not dump.index():
                     message = (
                         f"{vectors} holds no vectors: each line should be a JSON object such as "
                         '{"id": "…", "values": [0.1]}.'
@@ -188,7 +188,7 @@ def _memory(row: Row) -> Iterator[Record]:
     rest: dict[str, Any] = {}
     metadata = {**row.mapping("metadata", rest), **rest}
     memory = memory_pb2.Memory(
-        external_id=row.needed("id"), content=row.needed("content"), agent_id=row.text("agent_id", 255)
+        external_id=row.required_text("id"), content=row.required_text("content"), agent_id=row.text("agent_id", 255)
     )
     if (created := row.time("created_at")) is not None:
         memory.create_time.CopyFrom(to_timestamp(created))
@@ -201,19 +201,19 @@ def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
     found = vectors.of(row.value("id"))
     if found is None:
         if row.value("embedding_model"):
-            row.coerced("embedding", "made anew: the dump has no vector of it")
+            row.count_converted("embedding", "made anew: the dump has no vector of it")
         return
     row.notes.read(_VECTORS)
     vector = vector_of(found)
     if vector is None:
-        row.coerced("values", "made anew: no list of numbers")
+        row.count_converted("values", "made anew: no list of numbers")
     elif not row.value("embedding_model"):
-        row.coerced("embedding_model", "made anew: the row names no model")
+        row.count_converted("embedding_model", "made anew: the row names no model")
     elif row.value("embedding_dimensions") not in {None, len(vector)}:
-        row.coerced("embedding_dimensions", "made anew: the vector has other dimensions than the row says")
+        row.count_converted("embedding_dimensions", "made anew: the vector has other dimensions than the row says")
     else:
         put = recall_pb2.PutEmbeddingRequest(
-            external_id=row.needed("id"),
+            external_id=row.required_text("id"),
             model=row.text("embedding_model"),
             provider=row.text("embedding_provider", 64),
             embeddings=[recall_pb2.Embedding(values=vector)],

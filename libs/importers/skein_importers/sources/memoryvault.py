@@ -117,10 +117,10 @@ class BrainRows:
         if updated is not None and updated != created:
             rest["updated_at"] = format_iso(updated)
         memory = memory_pb2.Memory(
-            external_id=row.needed("id"),
+            external_id=row.required_text("id"),
             type=row.name("type", "note"),
             title=row.text("title", 1000),
-            content=row.needed("content"),
+            content=row.required_text("content"),
             tags=row.tags("tags", row.value("tags") if isinstance(row.value("tags"), list) else None),
             source=row.text("source", 1000),
             confidence=row.share("confidence"),
@@ -131,7 +131,7 @@ class BrainRows:
         if memory.key and holder != memory.external_id:
             rest["key"] = memory.key
             memory.ClearField("key")
-            row.coerced("key", "a newer fact has the key: kept as metadata.memoryvault.key")
+            row.count_converted("key", "a newer fact has the key: kept as metadata.memoryvault.key")
         for value, field in ((created, memory.create_time), (archived, memory.archive_time)):
             if value is not None:
                 field.CopyFrom(to_timestamp(value))
@@ -142,8 +142,8 @@ class BrainRows:
     def _link(self, row: Row) -> tuple[Kind, Message]:
         _ends(row, "from_id", "to_id")
         link = memory_pb2.Link(
-            from_memory_id=row.needed("from_id"),
-            to_memory_id=row.needed("to_id"),
+            from_memory_id=row.required_text("from_id"),
+            to_memory_id=row.required_text("to_id"),
             relation=row.name("relation_type", "related"),
             label=row.text("label", 1000),
         )
@@ -153,14 +153,14 @@ class BrainRows:
 
     def _trust(self, row: Row) -> tuple[Kind, Message]:
         return Kind.TRUST, curation_pb2.SetSourceTrustRequest(
-            source=row.needed("source_key")[:1000], trust=row.share("trust"), notes=row.text("notes", _MOST_NOTE)
+            source=row.required_text("source_key")[:1000], trust=row.share("trust"), notes=row.text("notes", _MOST_NOTE)
         )
 
     def _alias(self, row: Row) -> tuple[Kind, Message]:
         _ends(row, "alias_memory_id", "canonical_memory_id")
         return Kind.ALIAS, curation_pb2.ResolveEntityRequest(
-            alias_memory_id=row.needed("alias_memory_id"),
-            canonical_memory_id=row.needed("canonical_memory_id"),
+            alias_memory_id=row.required_text("alias_memory_id"),
+            canonical_memory_id=row.required_text("canonical_memory_id"),
             confidence=row.share("confidence"),
             note=row.text("note", _MOST_NOTE),
         )
@@ -170,15 +170,20 @@ class BrainRows:
         named = row.text("status").strip().lower()
         if named not in _STATUSES:
             raise RowRefused(f"status is none of {', '.join(_STATUSES)}")
-        a, b, canonical, status = row.needed("a_id"), row.needed("b_id"), row.text("canonical_id"), _STATUSES[named]
+        a, b, canonical, status = (
+            row.required_text("a_id"),
+            row.required_text("b_id"),
+            row.text("canonical_id"),
+            _STATUSES[named],
+        )
         if canonical and canonical not in {a, b}:
-            row.coerced("canonical_id", "neither of the two: left out")
+            row.count_converted("canonical_id", "neither of the two: left out")
             canonical = ""
         if canonical and status not in _WITH_CANONICAL:
-            row.coerced("canonical_id", f"left out, as {named} names none")
+            row.count_converted("canonical_id", f"left out, as {named} names none")
             canonical = ""
         if status == curation_pb2.CONFLICT_STATUS_SUPERSEDED and not canonical:
-            row.coerced("status", "superseded by none of the two: resolved")
+            row.count_converted("status", "superseded by none of the two: resolved")
             status = curation_pb2.CONFLICT_STATUS_RESOLVED
         return Kind.CONFLICT, curation_pb2.ResolveConflictRequest(
             a_memory_id=a,
@@ -200,23 +205,25 @@ class BrainRows:
             elif name == "retention_days":
                 # Nothing enforced it there: what came over would be purged at once.
                 if value != _RETENTION_DAYS:
-                    row.coerced("policy_json", "retention_days left out: it removes memories here; set it yourself")
+                    row.count_converted(
+                        "policy_json", "retention_days left out: it removes memories here; set it yourself"
+                    )
                 continue
             elif name not in _POLICY:
-                row.coerced("policy_json", "a rule that no policy here has was left out")
+                row.count_converted("policy_json", "a rule that no policy here has was left out")
                 continue
             elif isinstance(value, bool) or not isinstance(value, int | float):
-                row.coerced("policy_json", f"{name} is no number: left out")
+                row.count_converted("policy_json", f"{name} is no number: left out")
                 continue
             else:
                 least, most = _POLICY[name]
                 nearest = min(max(value, least), most)
                 if nearest != value:
-                    row.coerced("policy_json", f"{name} moved into {least} to {most}")
+                    row.count_converted("policy_json", f"{name} moved into {least} to {most}")
                 setattr(request.policy, name, nearest if isinstance(most, int) and most == 1 else int(nearest))
             request.update_mask.paths.append(name)
         if not request.update_mask.paths:
-            row.notes.left(row.table, "says nothing that a policy here has")
+            row.notes.count_ignored(row.table, "says nothing that a policy here has")
             return None
         return Kind.POLICY, request
 
@@ -224,11 +231,11 @@ class BrainRows:
         url = row.text("webhook_url").strip()
         if not url:
             raise RowRefused("has no webhook_url; read the changes with WatchChanges instead")
-        name = row.text("name", 200).strip() or row.needed("id")
+        name = row.text("name", 200).strip() or row.required_text("id")
         if name in self._watches:
-            name = f"{name} {row.needed('id')}"[:255]
+            name = f"{name} {row.required_text('id')}"[:255]
         self._watches.add(name)
-        row.coerced("secret", "not taken: switched off until RotateWatchSecret's key is with its receiver")
+        row.count_converted("secret", "not taken: switched off until RotateWatchSecret's key is with its receiver")
         return Kind.WATCH, watches_pb2.Watch(
             display_name=name, event_types=_events(row), where=_where(row), webhook_url=url, active=False
         )
@@ -252,7 +259,7 @@ def _events(row: Row) -> list[str]:
         return ["*"]
     found = [name if name in _SAME_EVENTS else _EVENTS.get(name, "") for name in names]
     if found != names:
-        row.coerced("event_types", "by the names of here; what never happens here was left out")
+        row.count_converted("event_types", "by the names of here; what never happens here was left out")
     kept = list(dict.fromkeys(name for name in found if name))
     if not kept:
         raise RowRefused("event_types names nothing that happens here")
@@ -263,6 +270,6 @@ def _where(row: Row) -> str:
     query = row.text("query").strip()
     if not query:
         return ""
-    row.coerced("query", "looked for in title and content of the memory, not in the event")
+    row.count_converted("query", "looked for in title and content of the memory, not in the event")
     quoted = query[:1000].replace("\\", "\\\\").replace('"', '\\"')
     return f'title:"{quoted}" OR content:"{quoted}"'

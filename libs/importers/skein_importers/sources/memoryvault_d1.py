@@ -144,14 +144,14 @@ class MemoryVault:
             if self._database.has(table):
                 statement = f"SELECT count(*) FROM {table} WHERE {self._is_of(table, realm.key)}"  # noqa: S608 - our names.
                 if count := self._database.ask(statement, (realm.key,)).fetchone()[0]:
-                    notes.leavings[table, why] += count
+                    notes.ignored[table, why] += count
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read accounts, OAuth clients and who belongs to which brain."""
         emails: dict[str, str] = {}
         for row in self._rows("users", ("id",), notes):
             if row.key == LEGACY_USER:
-                notes.left("users", "stands for the shared bearer token; AuthService.SetLegacyToken takes one")
+                notes.count_ignored("users", "stands for the shared bearer token; AuthService.SetLegacyToken takes one")
                 continue
             emails[row.key] = row.text("email").strip().lower()
             yield _person(row, emails[row.key])
@@ -166,7 +166,7 @@ class MemoryVault:
                 self._database.has(table)
                 and (count := self._database.ask(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our names.
             ):
-                notes.leavings[table, why] += count
+                notes.ignored[table, why] += count
 
     def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | UnreadableRecord]:
         brains: dict[str, Any] = {realm.key: None for realm in self.tenants()}
@@ -175,7 +175,7 @@ class MemoryVault:
         for row in self._rows("brain_memberships", ("brain_id", "user_id"), notes):
             brain, user = row.text("brain_id"), row.text("user_id")
             if user == LEGACY_USER:
-                notes.left("brain_memberships", "of the shared bearer token")
+                notes.count_ignored("brain_memberships", "of the shared bearer token")
                 continue
             if brain not in brains or user not in emails:
                 why = f"{'brain_id' if brain not in brains else 'user_id'} names nobody that is there"
@@ -183,16 +183,16 @@ class MemoryVault:
                 continue
             role = row.text("role").strip().lower() or "member"
             if role not in _ROLES:
-                row.coerced("role", "no such role here: viewer, the least")
+                row.count_converted("role", "no such role here: viewer, the least")
                 role = "viewer"
             if brains[brain] == user and role != "owner":
-                row.coerced("role", "owner, as brains.owner_user_id says")
+                row.count_converted("role", "owner, as brains.owner_user_id says")
                 role = "owner"
             seen.add((brain, user))
             yield Membership(where=row.where, realm=brain, email=emails[user], role=role)
         for brain, owner in sorted(brains.items()):
             if owner in emails and (brain, owner) not in seen:
-                notes.coerced("brains", "owner_user_id", "became a membership", f"brains {brain}")
+                notes.count_converted("brains", "owner_user_id", "became a membership", f"brains {brain}")
                 yield Membership(where=f"brains {brain}", realm=brain, email=emails[owner], role="owner")
 
     def _rows(self, table: str, keys: Sequence[str], notes: Notes) -> Iterator[Row]:
@@ -277,7 +277,7 @@ def _person(row: Row, email: str) -> Person:
     given = row.text("password_hash")
     found = password_hash_of(given)
     if given and not found:
-        row.coerced("password_hash", "in a form that is not known: they need a new password")
+        row.count_converted("password_hash", "in a form that is not known: they need a new password")
     return Person(
         where=row.where,
         email=email,
@@ -301,7 +301,7 @@ def _client(row: Row) -> OAuthClient:
     expires = row.value("client_secret_expires_at")
     return OAuthClient(
         where=row.where,
-        client_id=row.needed("client_id"),
+        client_id=row.required_text("client_id"),
         name=row.text("client_name", 255),
         redirect_uris=lists["redirect_uris"],
         grant_types=lists["grant_types"],

@@ -80,7 +80,7 @@ class Export:
                 yield from brain.records(table, [{**row, **known}])
         for name, why in _LEFT.items():
             if isinstance(found := self._lists.get(name), list) and found:
-                notes.leavings[name, why] += len(found)
+                notes.ignored[name, why] += len(found)
 
     def _rows(self, table: str) -> list[Any]:
         rows = [row for name in _LISTS[table] for row in self._lists.get(name) or []]

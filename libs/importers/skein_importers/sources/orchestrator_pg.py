@@ -111,7 +111,7 @@ class Orchestrator:
         yield from self._table("memory_relationships", "source_memory_id", notes, self._link, ends)
         logged = self._database.count("memory_access_logs")
         if logged:
-            notes.leavings["memory_access_logs", "who read what there; the access log here tells of this cluster"] += (
+            notes.ignored["memory_access_logs", "who read what there; the access log here tells of this cluster"] += (
                 logged
             )
 
@@ -140,9 +140,9 @@ class Orchestrator:
         rest = _times(row)
         profile = row.mapping("profile_data", rest)
         preferences = row.mapping("preferences", rest)
-        active = row.flag("is_active", default=True)
+        active = row.boolean("is_active", default=True)
         subject = subjects_pb2.Subject(
-            subject_id=row.needed("user_id"),
+            subject_id=row.required_text("user_id"),
             status=subjects_pb2.SUBJECT_STATUS_ACTIVE if active else subjects_pb2.SUBJECT_STATUS_INACTIVE,
             profile=struct({**profile, **_own(rest)}),
         )
@@ -157,7 +157,7 @@ class Orchestrator:
         rest = _times(row, "updated_at", "ended_at")
         metadata = row.mapping("metadata", rest)
         session = session_pb2.Session(
-            session_id=row.needed("session_id"),
+            session_id=row.required_text("session_id"),
             subject_id=row.text("user_id"),
             session_type=row.text("session_type", 100),
             summary=row.text("summary", _MOST_SUMMARY),
@@ -166,7 +166,7 @@ class Orchestrator:
             session.create_time.CopyFrom(to_timestamp(created))
         if (ended := row.time("ended_at")) is not None:
             session.end_time.CopyFrom(to_timestamp(ended))
-        if row.flag("is_archived", default=False):
+        if row.boolean("is_archived", default=False):
             session.state = session_pb2.SESSION_STATE_ARCHIVED
         elif row.value("ended_at") is not None:
             session.state = session_pb2.SESSION_STATE_ENDED
@@ -179,7 +179,7 @@ class Orchestrator:
         last: Record | UnreadableRecord | None = None
         for found in self._table("agent_states", "agent_id", notes, self._state):
             if isinstance(last, Record) and isinstance(found, Record) and last.name == found.name:
-                notes.left("agent_states", "an older state of the same agent and session")
+                notes.count_ignored("agent_states", "an older state of the same agent and session")
             elif last is not None:
                 yield last
             last = found
@@ -189,12 +189,14 @@ class Orchestrator:
     def _state(self, row: Row) -> tuple[Kind, Message] | None:
         expires = row.time("expires_at")
         if expires is not None and expires <= self._now:
-            row.notes.left(row.table, _EXPIRED)
+            row.notes.count_ignored(row.table, _EXPIRED)
             return None
         rest: dict[str, Any] = {}
         data = row.mapping("state_data", rest)
         state = states_pb2.AgentState(
-            agent_id=row.needed("agent_id"), session_id=row.text("session_id"), state_data=struct({**data, **rest})
+            agent_id=row.required_text("agent_id"),
+            session_id=row.text("session_id"),
+            state_data=struct({**data, **rest}),
         )
         if expires is not None:
             state.expire_time.CopyFrom(to_timestamp(expires))
@@ -210,8 +212,8 @@ class Orchestrator:
         yield from self._table("memory_entries", "memory_id", notes, self._memory, also)
 
     def _memory(self, row: Row) -> tuple[Kind, Message] | None:
-        if not row.flag("is_active", default=True):
-            row.notes.left(row.table, _GONE)
+        if not row.boolean("is_active", default=True):
+            row.notes.count_ignored(row.table, _GONE)
             return None
         expires = row.time("expires_at")
         rest = _times(row, "updated_at", unless_as="created_at")
@@ -222,7 +224,7 @@ class Orchestrator:
         about = content.get("metadata")
         source_agent = row.text("source_agent", 255) or content.get("source_agent")
         memory = memory_pb2.Memory(
-            external_id=row.needed("memory_id"),
+            external_id=row.required_text("memory_id"),
             type=row.name("memory_type", "note"),
             content=text if isinstance(text, str) else "",
             source_agent=source_agent[:255] if isinstance(source_agent, str) else "",
@@ -230,7 +232,9 @@ class Orchestrator:
             importance=_importance(row),
         )
         if memory.type in _FORMED:
-            row.coerced("content", f"kept as metadata.orchestrator.content: data of the type {memory.type} has a form")
+            row.count_converted(
+                "content", f"kept as metadata.orchestrator.content: data of the type {memory.type} has a form"
+            )
             rest["content"] = content
         else:
             memory.data.CopyFrom(struct(content))
@@ -239,7 +243,7 @@ class Orchestrator:
             if not row.value("session_known"):
                 memory.session_id = ""
                 rest["session_id"] = row.text("session_id")
-                row.coerced("session_id", "no such session: kept as metadata.orchestrator.session_id")
+                row.count_converted("session_id", "no such session: kept as metadata.orchestrator.session_id")
         if (created := row.time("created_at")) is not None:
             memory.create_time.CopyFrom(to_timestamp(created))
         if expires is not None:
@@ -250,27 +254,27 @@ class Orchestrator:
 
     def _embedding(self, row: Row) -> tuple[Kind, Message] | None:
         if not row.value("memory_id_comes"):
-            row.notes.left(row.table, "its memory stayed behind")
+            row.notes.count_ignored(row.table, "its memory stayed behind")
             return None
         try:
             values = [float(number) for number in row.text("embedding").strip("[]{}() ").split(",")]
         except ValueError:
             raise RowRefused("embedding is no list of numbers") from None
         return Kind.EMBEDDING, recall_pb2.PutEmbeddingRequest(
-            external_id=row.needed("memory_id"),
-            model=row.needed("embedding_model"),
+            external_id=row.required_text("memory_id"),
+            model=row.required_text("embedding_model"),
             embeddings=[recall_pb2.Embedding(values=values)],
         )
 
     def _link(self, row: Row) -> tuple[Kind, Message] | None:
         if not (row.value("source_memory_id_comes") and row.value("target_memory_id_comes")):
-            row.notes.left(row.table, "a memory at its end stayed behind, or is not there")
+            row.notes.count_ignored(row.table, "a memory at its end stayed behind, or is not there")
             return None
         rest = _times(row, "created_at")
         metadata = row.mapping("metadata", rest)
         link = memory_pb2.Link(
-            from_memory_id=row.needed("source_memory_id"),
-            to_memory_id=row.needed("target_memory_id"),
+            from_memory_id=row.required_text("source_memory_id"),
+            to_memory_id=row.required_text("target_memory_id"),
             relation=row.name("relationship_type", "related"),
         )
         if link.relation != row.text("relationship_type"):
@@ -304,9 +308,9 @@ def _content(row: Row, rest: dict[str, Any]) -> dict[str, Any]:
         return found
     if isinstance(found, str) or found is None:
         text = found if isinstance(found, str) else rest.pop("content_text", "")
-        row.coerced("content", "a text became content.text")
+        row.count_converted("content", "a text became content.text")
         return {"text": text}
-    row.coerced("content", "no JSON object: kept as content.value")
+    row.count_converted("content", "no JSON object: kept as content.value")
     return {"value": found}
 
 
@@ -316,8 +320,8 @@ def _importance(row: Row) -> float | None:
         return None
     nearest = min(max(value, _LOWEST), _HIGHEST)
     if nearest != value:
-        row.coerced("priority", "moved into 1 to 10")
-    row.coerced("priority", "1 to 10 became importance 0 to 1")
+        row.count_converted("priority", "moved into 1 to 10")
+    row.count_converted("priority", "1 to 10 became importance 0 to 1")
     return importance_of(nearest)
 
 

@@ -171,9 +171,9 @@ class Row:
         """Return what a report calls it."""
         return f"{self.table} {self.key}"
 
-    def coerced(self, column: str, how: str) -> None:
+    def count_converted(self, column: str, how: str) -> None:
         """Note that a value comes over in another form."""
-        self.notes.coerced(self.table, column, how, self.where)
+        self.notes.count_converted(self.table, column, how, self.where)
 
     def value(self, column: str) -> Any:
         """Return a value as it is; None when there is none, or no such column."""
@@ -186,21 +186,21 @@ class Row:
             return ""
         if isinstance(value, bytes):
             text = value.decode("utf-8", "replace")
-            self.coerced(column, "bytes read as UTF-8")
+            self.count_converted(column, "bytes read as UTF-8")
         elif isinstance(value, str):
             text = value
         else:
             text = str(value)
-            self.coerced(column, "a number became a text")
+            self.count_converted(column, "a number became a text")
         readable = text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
         if readable != text:
-            self.coerced(column, "characters that no text holds were taken out")
+            self.count_converted(column, "characters that no text holds were taken out")
         if most and len(readable) > most:
-            self.coerced(column, f"cut to {most} characters")
+            self.count_converted(column, f"cut to {most} characters")
             return readable[:most]
         return readable
 
-    def needed(self, column: str) -> str:
+    def required_text(self, column: str) -> str:
         """Return a text that says something. Raises Unusable."""
         text = self.text(column)
         if not text.strip():
@@ -215,10 +215,10 @@ class Row:
         try:
             found, how = parse_time(value)
         except ValueError as error:
-            self.coerced(column, f"{error}: left out")
+            self.count_converted(column, f"{error}: left out")
             return None
         if how:
-            self.coerced(column, how)
+            self.count_converted(column, how)
         return found
 
     def number(self, column: str) -> float | None:
@@ -231,7 +231,7 @@ class Row:
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if math.isnan(number):
-            self.coerced(column, "no number: left out")
+            self.count_converted(column, "no number: left out")
             return None
         return number
 
@@ -242,10 +242,10 @@ class Row:
             return None
         nearest = min(max(number, 0.0), 1.0)
         if nearest != number:
-            self.coerced(column, "moved into 0 to 1")
+            self.count_converted(column, "moved into 0 to 1")
         return nearest
 
-    def flag(self, column: str, *, default: bool) -> bool:
+    def boolean(self, column: str, *, default: bool) -> bool:
         """Return a truth value, whatever form it has."""
         value = self.values.get(column)
         if value is None or value == "":
@@ -268,11 +268,11 @@ class Row:
             kept = make_storable(found)
             list_value([kept])
         except (ValueError, RecursionError):
-            self.coerced(column, f"no JSON: kept as {self.kept}.{column}_text")
+            self.count_converted(column, f"no JSON: kept as {self.kept}.{column}_text")
             rest[f"{column}_text"] = text or make_storable(repr(value))
             return None
         if kept != found:
-            self.coerced(column, "what JSON does not hold here was written as text or taken out")
+            self.count_converted(column, "what JSON does not hold here was written as text or taken out")
         return kept
 
     def mapping(self, column: str, rest: dict[str, Any]) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class Row:
         if isinstance(found, dict):
             return found
         if found is not None:
-            self.coerced(column, f"no JSON object: kept as {self.kept}.{column}")
+            self.count_converted(column, f"no JSON object: kept as {self.kept}.{column}")
             rest[column] = found
         return {}
 
@@ -291,7 +291,7 @@ class Row:
         if found is None:
             return []
         if not isinstance(found, list):
-            self.coerced(column, "one value became a list of one")
+            self.count_converted(column, "one value became a list of one")
             return [found]
         return found
 
@@ -304,7 +304,7 @@ class Row:
                 try:
                     found = parse_json(text)
                     values = found if isinstance(found, list) else values
-                    self.coerced(column, "a JSON array of tags")
+                    self.count_converted(column, "a JSON array of tags")
                 except ValueError:
                     pass
         kept: dict[str, None] = {}
@@ -312,14 +312,14 @@ class Row:
             tag = ("" if value is None else str(value)).strip()
             if len(tag) > _TAG:
                 tag = tag[:_TAG].strip()
-                self.coerced(column, f"a tag was cut to {_TAG} characters")
+                self.count_converted(column, f"a tag was cut to {_TAG} characters")
             if not tag:
                 continue
             if tag in kept:
-                self.coerced(column, "a tag that was there twice")
+                self.count_converted(column, "a tag that was there twice")
             kept[tag] = None
         if len(kept) > MOST_TAGS:
-            self.coerced(column, f"tags after the first {MOST_TAGS} were left out")
+            self.count_converted(column, f"tags after the first {MOST_TAGS} were left out")
         return list(kept)[:MOST_TAGS]
 
     def name(self, column: str, default: str) -> str:
@@ -331,7 +331,7 @@ class Row:
         name = name if name[:1].isalpha() else f"x_{name}".rstrip("_")
         name = name[:_NAME].rstrip("_")
         if name != text:
-            self.coerced(column, "written with small letters, digits and underscores")
+            self.count_converted(column, "written with small letters, digits and underscores")
         return name
 
 

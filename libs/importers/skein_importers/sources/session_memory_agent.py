@@ -97,7 +97,7 @@ def open_source(source: str) -> Iterator[SessionMemoryAgent]:
 
 def _session(row: Row) -> Iterator[Record]:
     session = session_pb2.Session(
-        session_id=row.needed("session_id"),
+        session_id=row.required_text("session_id"),
         title=row.text("title", 1000),
         summary=row.text("session_summary", 100_000),
         session_type=row.text("session_type", 100),
@@ -110,7 +110,7 @@ def _session(row: Row) -> Iterator[Record]:
     if (last := row.time("last_interaction")) is not None:
         session.update_time.CopyFrom(to_timestamp(last))
         metadata["last_interaction"] = format_iso(last)
-        row.coerced("last_interaction", "also kept as metadata.last_interaction")
+        row.count_converted("last_interaction", "also kept as metadata.last_interaction")
     if (kept := metadata_of("session_data", metadata)) is not None:
         session.metadata.CopyFrom(kept)
     yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)
@@ -126,14 +126,14 @@ def _messages(row: Row) -> Iterator[Record]:
     if rest:
         # It cannot be read as turns; what it says is one.
         turns = [{"role": "system", "content": next(iter(rest.values()))}]
-        row.coerced(_TURNS, "no turns: became one message of the system")
+        row.count_converted(_TURNS, "no turns: became one message of the system")
     place, before = 0, row.time("created_at") if turns else None
     for turn in turns:
         entry = turn if isinstance(turn, dict) else {"content": turn}
         pair = next((pair for pair in _PAIRS if all(isinstance(entry.get(name), str) for name in pair)), None)
         parts = [("", entry)]
         if pair is not None:
-            row.coerced(_TURNS, "an entry with a question and its answer became two messages")
+            row.count_converted(_TURNS, "an entry with a question and its answer became two messages")
             parts = [
                 (role, {**entry, "content": entry[name]})
                 for role, name in zip(("user", "assistant"), pair, strict=True)
@@ -155,7 +155,7 @@ def _message(
     said = next((entry[name] for name in _SAID if entry.get(name) not in (None, "")), None)
     content = text_of(turn, _TURNS, said)
     if not content:
-        row.notes.left(row.table, "turns that say nothing")
+        row.notes.count_ignored(row.table, "turns that say nothing")
         return None, before
     speaker = role or str(next((entry[name] for name in _SPEAKERS if isinstance(entry.get(name), str)), "")).strip()
     message = session_pb2.Message(
@@ -166,11 +166,11 @@ def _message(
     )
     if speaker.lower() not in _ROLES:
         message.name = make_storable(speaker)[:255]
-        turn.coerced("role", "an unknown speaker: a user by that name" if speaker else "no speaker: a user")
+        turn.count_converted("role", "an unknown speaker: a user by that name" if speaker else "no speaker: a user")
     column = next((name for name in _TIMES if entry.get(name) is not None), "")
     moment = turn.time(column) if column else None
     if moment is None and before is not None:
-        turn.coerced("timestamp", "none: the time of what came before")
+        turn.count_converted("timestamp", "none: the time of what came before")
     moment = moment or before
     if moment is not None:
         message.create_time.CopyFrom(to_timestamp(moment))

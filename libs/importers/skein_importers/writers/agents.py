@@ -25,7 +25,7 @@ class Agents(Writer):
     """Agents, by the ids that they have."""
 
     kind = Kind.AGENT
-    there: ClassVar = frozenset({"AGENT_EXISTS"})
+    exists_reasons: ClassVar = frozenset({"AGENT_EXISTS"})
 
     async def get(self, item: tenancy_pb2.Agent) -> Message:
         """Return the agent."""
@@ -34,14 +34,14 @@ class Agents(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Make one agent."""
         request = tenancy_pb2.CreateAgentRequest(agent=records[0].item)
-        await self._keeping(self._api.tenancy.CreateAgent, request, records)
+        await self._write_with_times(self._api.tenancy.CreateAgent, request, records)
 
 
 class Tools(Writer):
     """Tools, by the ids that they have; a name that another tool has is refused."""
 
     kind = Kind.TOOL
-    looks_first = True
+    checks_first = True
 
     async def get(self, item: subjects_pb2.Tool) -> Message:
         """Return the tool."""
@@ -50,18 +50,18 @@ class Tools(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Make one tool."""
         request = subjects_pb2.CreateToolRequest(tool=records[0].item)
-        await self._keeping(self._api.tenancy.CreateTool, request, records)
+        await self._write_with_times(self._api.tenancy.CreateTool, request, records)
 
 
 class ToolAttachments(Writer):
     """Which tools an agent may use."""
 
     kind = Kind.TOOL_ATTACHMENT
-    looks_first = True
+    checks_first = True
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Know of no agent yet."""
-        super().__init__(shared)
+        super().__init__(context)
         self._tools: dict[str, set[str]] = {}
 
     async def get(self, item: subjects_pb2.AttachToolRequest) -> Message:
@@ -84,7 +84,7 @@ class Blocks(Writer):
     """Blocks, by the ids that they have."""
 
     kind = Kind.BLOCK
-    there: ClassVar = frozenset({"BLOCK_EXISTS"})
+    exists_reasons: ClassVar = frozenset({"BLOCK_EXISTS"})
 
     async def get(self, item: blocks_pb2.Block) -> Message:
         """Return the block."""
@@ -93,18 +93,18 @@ class Blocks(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Make one block."""
         request = blocks_pb2.CreateBlockRequest(block=records[0].item)
-        await self._keeping(self._api.blocks.CreateBlock, request, records)
+        await self._write_with_times(self._api.blocks.CreateBlock, request, records)
 
 
 class BlockAttachments(Writer):
     """Which blocks an agent carries."""
 
     kind = Kind.BLOCK_ATTACHMENT
-    looks_first = True
+    checks_first = True
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Know of no block yet."""
-        super().__init__(shared)
+        super().__init__(context)
         self._agents: dict[str, set[str]] = {}
 
     async def get(self, item: blocks_pb2.AttachBlockRequest) -> Message:

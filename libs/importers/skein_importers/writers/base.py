@@ -78,24 +78,24 @@ class Writer:
     # One call takes several records, all or none; else each has a call of its own.
     is_batched: ClassVar[bool] = False
     # What is there is found out before writing, because writing replaces it or finds it out too dearly.
-    looks_first: ClassVar[bool] = False
+    checks_first: ClassVar[bool] = False
     # Reasons of refusals which say that the record is there.
-    there: ClassVar[frozenset[str]] = frozenset()
+    exists_reasons: ClassVar[frozenset[str]] = frozenset()
     # Reasons which concern every record of the call alike.
-    of_all: ClassVar[frozenset[str]] = frozenset()
+    batch_reasons: ClassVar[frozenset[str]] = frozenset()
     # Reasons after which each record of the call is tried by itself, instead of halves.
-    apart: ClassVar[frozenset[str]] = frozenset()
+    single_reasons: ClassVar[frozenset[str]] = frozenset()
     # Fields of a record that a comparison leaves out: the cluster keeps them in no form that it shows.
     not_compared: ClassVar[frozenset[str]] = frozenset()
     # Fields of a record that name memories which must not have expired.
-    ends: ClassVar[tuple[str, ...]] = ()
+    memory_fields: ClassVar[tuple[str, ...]] = ()
     # No RPC reads back what was written.
     is_comparable: ClassVar[bool] = True
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Write with what the writers of an import share."""
-        self._shared = shared
-        self._api = shared.api
+        self._context = context
+        self._api = context.api
 
     def group(self, _record: Record) -> str:
         """Return what records must have in common to go into one call."""
@@ -109,11 +109,11 @@ class Writer:
         """Return the one thing in the tenant that a record's item names. Raises NotFound."""
         raise NotImplementedError
 
-    def shown(self, item: Any) -> Message:
+    def as_stored(self, item: Any) -> Message:
         """Return an item as the cluster shows what was written of it, for comparisons."""
         return item  # type: ignore[no-any-return]  # Items are messages.
 
-    async def held(self, records: Sequence[Record]) -> set[str]:
+    async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Return the names of those that are there; asked before writing when `looks_first`."""
         return set(await self.find(records))
 
@@ -122,10 +122,10 @@ class Writer:
         at = datetime.now(UTC)
         kept = []
         for record in records:
-            if not self._shared.keeps_times and is_expired(record, at):
-                self._shared.report.leave(record, _EXPIRED)
-            elif any(self._shared.has_expired(getattr(record.item, name)) for name in self.ends):
-                self._shared.report.leave(record, _EXPIRED_END)
+            if not self._context.keeps_times and is_expired(record, at):
+                self._context.report.count_ignored(record, _EXPIRED)
+            elif any(self._context.has_expired(getattr(record.item, name)) for name in self.memory_fields):
+                self._context.report.count_ignored(record, _EXPIRED_END)
             else:
                 kept.append(record)
         return kept
@@ -134,24 +134,26 @@ class Writer:
         """Write records in one call: one record, unless `is_batched`. Raises the cluster's refusals."""
         raise NotImplementedError
 
-    async def skipped(self, _record: Record) -> None:
+    async def on_skipped(self, _record: Record) -> None:
         """Learn of a record that is there already."""
 
     async def finish(self) -> None:
         """Do what can be done only when all records are written."""
 
-    async def _keeping(self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]) -> Any:
+    async def _write_with_times(
+        self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]
+    ) -> Any:
         """Make a call that keeps the times of its records, or one that does not where the key may not keep them.
 
         Raises TimesNotPermitted where the call has to be made again without the records that have expired.
         """
-        request.keep_times = self._shared.keeps_times
+        request.keep_times = self._context.keeps_times
         try:
             answer = await call(request)
         except PermissionDenied as error:
             if error.reason != "PERMISSION_MISSING" or not request.keep_times:
                 raise
-            self._shared.keeps_times = False
+            self._context.keeps_times = False
             at = datetime.now(UTC)
             if any(is_expired(record, at) for record in records):
                 raise TimesNotPermitted from None
@@ -160,7 +162,7 @@ class Writer:
             answer = await call(request)
         if not request.keep_times:
             for record in records:
-                self._shared.report.notes.coerced(
+                self._context.report.notes.count_converted(
                     record.table or str(record.kind), "times", _TIMES_OF_NOW, record.where
                 )
         return answer
@@ -168,7 +170,7 @@ class Writer:
     def _note_expired(self, record: Record, at: datetime) -> None:
         """Count a record that was written although its time is over."""
         if is_expired(record, at):
-            self._shared.report.notes.coerced(
+            self._context.report.notes.count_converted(
                 record.table or str(record.kind), "expire_time", "over: stored as expired", record.where
             )
 
@@ -200,13 +202,13 @@ class AlreadyWritten(Exception):
 
 
 async def call_each(
-    records: Iterable[Record], look: Callable[[Record], Awaitable[tuple[str, Message] | None]]
+    records: Iterable[Record], find_one: Callable[[Record], Awaitable[tuple[str, Message] | None]]
 ) -> list[tuple[str, Message]]:
     """Call for each record, some at once; return what was found."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     async def one(record: Record) -> tuple[str, Message] | None:
         async with slots:
-            return await look(record)
+            return await find_one(record)
 
     return [found for found in await asyncio.gather(*(one(record) for record in records)) if found is not None]

@@ -32,7 +32,7 @@ class Trust(Writer):
     """How far sources are trusted; what somebody said here already stays."""
 
     kind = Kind.TRUST
-    looks_first = True
+    checks_first = True
     # The cluster keeps it in its own spelling.
     not_compared: ClassVar = frozenset({"source"})
 
@@ -52,14 +52,14 @@ class Trust(Writer):
         """Say it of one source."""
         request = curation_pb2.SetSourceTrustRequest()
         request.CopyFrom(records[0].item)
-        await self._keeping(self._api.curation.SetSourceTrust, request, records)
+        await self._write_with_times(self._api.curation.SetSourceTrust, request, records)
 
 
 class Aliases(Writer):
     """Memories that are other names for what a second one stands for."""
 
     kind = Kind.ALIAS
-    looks_first = True
+    checks_first = True
     not_compared: ClassVar = frozenset({"alias_memory_id", "canonical_memory_id"})
 
     async def get(self, item: curation_pb2.ResolveEntityRequest) -> Message:
@@ -79,29 +79,29 @@ class Aliases(Writer):
         """Make one memory an alias."""
         request = curation_pb2.ResolveEntityRequest()
         request.CopyFrom(records[0].item)
-        await self._keeping(self._api.curation.ResolveEntity, request, records)
+        await self._write_with_times(self._api.curation.ResolveEntity, request, records)
 
 
 class Conflicts(Writer):
     """What was said of conflicts. All of the tenant's are read once: none can be asked for by itself."""
 
     kind = Kind.CONFLICT
-    looks_first = True
+    checks_first = True
     # Shown by ids of here.
     not_compared: ClassVar = frozenset({"a_memory_id", "b_memory_id", "canonical_memory_id"})
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Know of none yet."""
-        super().__init__(shared)
-        self._said: dict[str, curation_pb2.ConflictResolution] | None = None
+        super().__init__(context)
+        self._find_trust: dict[str, curation_pb2.ConflictResolution] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
         """Return what was said of these pairs."""
-        if self._said is None:
+        if self._find_trust is None:
             request = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
             listed = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
-            self._said = {found.pair_key: found async for found in listed}
-        if not self._said:
+            self._find_trust = {found.pair_key: found async for found in listed}
+        if not self._find_trust:
             return {}
         names = {name for record in records for name in (record.item.a_memory_id, record.item.b_memory_id)}
         ids: dict[str, str] = {}
@@ -115,7 +115,7 @@ class Conflicts(Writer):
         found: dict[str, Message] = {}
         for record in records:
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
-            said = self._said.get("|".join(pair))
+            said = self._find_trust.get("|".join(pair))
             if said is not None:
                 found[record.name] = curation_pb2.ResolveConflictRequest(
                     status=said.status, note=said.note, create_time=said.create_time, update_time=said.update_time
@@ -126,17 +126,17 @@ class Conflicts(Writer):
         """Say it of one pair."""
         request = curation_pb2.ResolveConflictRequest()
         request.CopyFrom(records[0].item)
-        await self._keeping(self._api.curation.ResolveConflict, request, records)
+        await self._write_with_times(self._api.curation.ResolveConflict, request, records)
 
 
 class Policies(Writer):
     """The rules of the tenant. An import sets them once: rules that somebody set here already stay."""
 
     kind = Kind.POLICY
-    looks_first = True
+    checks_first = True
     not_compared: ClassVar = frozenset({"update_mask"})
 
-    async def held(self, records: Sequence[Record]) -> set[str]:
+    async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Say that the rules are there when somebody ever set some."""
         answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
         return {record.name for record in records} if answer.policy.revision > _AS_MADE else set()
@@ -158,11 +158,11 @@ class Watches(Writer):
     """Watches, by their names: made, and switched off at once unless their record says that they are active."""
 
     kind = Kind.WATCH
-    looks_first = True
+    checks_first = True
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Know of none yet."""
-        super().__init__(shared)
+        super().__init__(context)
         self._there: dict[str, watches_pb2.Watch] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
@@ -175,9 +175,9 @@ class Watches(Writer):
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one watch."""
-        wanted: watches_pb2.Watch = records[0].item
-        made = await self._api.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=wanted))
-        if not wanted.active:
+        request_item: watches_pb2.Watch = records[0].item
+        made = await self._api.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=request_item))
+        if not request_item.active:
             off = watches_pb2.Watch(watch_id=made.watch.watch_id, active=False)
             await self._api.history.UpdateWatch(
                 watches_pb2.UpdateWatchRequest(watch=off, update_mask=FieldMask(paths=["active"]))

@@ -28,8 +28,8 @@ class Memories(Writer):
 
     kind = Kind.MEMORY
     is_batched = True
-    looks_first = True
-    there: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
+    checks_first = True
+    exists_reasons: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
     # No answer holds these, and how long is left is in expire_time.
     not_compared: ClassVar = frozenset({"secret_value", "embedding", "ttl"})
 
@@ -45,23 +45,23 @@ class Memories(Writer):
             names = list(answer.deferred)
         return found
 
-    async def held(self, records: Sequence[Record]) -> set[str]:
+    async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Return the names of those that are there, and remember those that have expired."""
-        there = await super().held(records)
+        found = await super().existing_names(records)
         at = datetime.now(UTC)
         for record in records:
-            if record.name not in there and is_expired(record, at):
-                self._shared.expired_memory(record.name)
-        return there
+            if record.name not in found and is_expired(record, at):
+                self._context.expired_memory(record.name)
+        return found
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
         request = memory_pb2.BatchCreateMemoriesRequest(memories=[record.item for record in records])
         at = datetime.now(UTC)
-        answer = await self._keeping(self._api.memories.BatchCreateMemories, request, records)
-        self._shared.report.pending += answer.pending_embedding_count
+        answer = await self._write_with_times(self._api.memories.BatchCreateMemories, request, records)
+        self._context.report.pending += answer.pending_embedding_count
         for record in records:
-            self._shared.made_memory(record.name)
+            self._context.made_memory(record.name)
             self._note_expired(record, at)
 
 
@@ -71,22 +71,22 @@ class Embeddings(Writer):
     kind = Kind.EMBEDDING
     is_comparable = False
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Know no model yet."""
-        super().__init__(shared)
+        super().__init__(context)
         self._models: dict[str, int] | None = None
         self._asking = asyncio.Lock()
 
     async def write(self, records: Sequence[Record]) -> None:
         """Put the vectors of one memory where the model is the same; else they are made anew."""
         record = records[0]
-        wanted: recall_pb2.PutEmbeddingRequest = record.item
+        request_item: recall_pb2.PutEmbeddingRequest = record.item
         request = recall_pb2.PutEmbeddingRequest()
-        request.CopyFrom(wanted)
-        request.model = model_name(wanted.model)
-        dimensions = len(wanted.embeddings[0].values)
+        request.CopyFrom(request_item)
+        request.model = model_name(request_item.model)
+        dimensions = len(request_item.embeddings[0].values)
         if await self._dimensions(request.model, dimensions) != dimensions:
-            raise EmbeddingSkipped(f"{wanted.model} with {dimensions} dimensions is no model of this cluster")
+            raise EmbeddingSkipped(f"{request_item.model} with {dimensions} dimensions is no model of this cluster")
         # What it said when it was imported; whoever changed the text has other vectors by now.
         request.revision = request.revision or 1
         request.request_id = f"import-{hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()}"
@@ -96,17 +96,17 @@ class Embeddings(Writer):
             if error.reason != "REVISION_STALE":
                 raise
             raise EmbeddingSkipped("of memories whose text has changed since") from None
-        if not self._shared.has_made_memory(wanted.external_id):
+        if not self._context.has_made_memory(request_item.external_id):
             raise AlreadyWritten
 
-    async def _dimensions(self, model: str, wanted: int) -> int:
+    async def _dimensions(self, model: str, request_item: int) -> int:
         """Return the dimensions of a model here, 0 for none; an operator makes one that there is not."""
         async with self._asking:
             if self._models is None:
                 answer = await self._api.index.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
                 self._models = {known.model: known.dimensions for known in answer.embedding_models}
-            if model not in self._models and self._shared.operator is not None:
-                self._models[model] = await self._register(self._shared.operator, model, wanted)
+            if model not in self._models and self._context.operator is not None:
+                self._models[model] = await self._register(self._context.operator, model, request_item)
             return self._models.get(model, 0)
 
     async def _register(self, operator: Client, model: str, dimensions: int) -> int:
@@ -123,23 +123,23 @@ class Links(Writer):
 
     kind = Kind.LINK
     is_batched = True
-    there: ClassVar = frozenset({"LINK_EXISTS"})
-    apart: ClassVar = frozenset({"LINK_EXISTS"})
-    ends: ClassVar = ("from_memory_id", "to_memory_id")
+    exists_reasons: ClassVar = frozenset({"LINK_EXISTS"})
+    single_reasons: ClassVar = frozenset({"LINK_EXISTS"})
+    memory_fields: ClassVar = ("from_memory_id", "to_memory_id")
     # The ends are found by their external ids and shown by the others.
     not_compared: ClassVar = frozenset({"from_memory_id", "to_memory_id"})
 
     async def get(self, item: memory_pb2.Link) -> Message:
         """Return the link. Raises NotFound."""
-        ends = await self._api.memories.BatchGetMemories(
+        memory_fields = await self._api.memories.BatchGetMemories(
             memory_pb2.BatchGetMemoriesRequest(memory_ids=[item.from_memory_id, item.to_memory_id])
         )
-        if ends.not_found:
+        if memory_fields.not_found:
             raise NotFound("There is no such memory.")
         request = memory_pb2.ListLinksRequest(
             memory_id=item.from_memory_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING, page_size=1000
         )
-        others = {name for memory in ends.memories for name in (memory.memory_id, memory.external_id)}
+        others = {name for memory in memory_fields.memories for name in (memory.memory_id, memory.external_id)}
         async for link in iterate_pages(self._api.links.ListLinks, request, "links"):
             if link.relation == (item.relation or "related") and link.to_memory_id in others:
                 return link  # type: ignore[no-any-return]  # Pages are untyped.
@@ -148,7 +148,7 @@ class Links(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
         request = memory_pb2.BatchCreateLinksRequest(links=[record.item for record in records])
-        await self._keeping(self._api.links.BatchCreateLinks, request, records)
+        await self._write_with_times(self._api.links.BatchCreateLinks, request, records)
 
 
 def model_name(name: str) -> str:

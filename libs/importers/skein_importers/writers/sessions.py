@@ -29,7 +29,7 @@ class Subjects(Writer):
     """People that memories are about."""
 
     kind = Kind.SUBJECT
-    there: ClassVar = frozenset({"SUBJECT_EXISTS"})
+    exists_reasons: ClassVar = frozenset({"SUBJECT_EXISTS"})
 
     async def get(self, item: subjects_pb2.Subject) -> Message:
         """Return the subject."""
@@ -39,20 +39,20 @@ class Subjects(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Make one subject."""
         request = subjects_pb2.CreateSubjectRequest(subject=records[0].item)
-        await self._keeping(self._api.tenancy.CreateSubject, request, records)
+        await self._write_with_times(self._api.tenancy.CreateSubject, request, records)
 
 
 class Sessions(Writer):
     """Sessions; those that have ended take their messages first and end when all is written."""
 
     kind = Kind.SESSION
-    there: ClassVar = frozenset({"SESSION_EXISTS"})
+    exists_reasons: ClassVar = frozenset({"SESSION_EXISTS"})
     # Of a session whose messages are newer than what its source says of it, theirs counts.
     not_compared: ClassVar = frozenset({"update_time"})
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Close none yet."""
-        super().__init__(shared)
+        super().__init__(context)
         # Sessions, and whether this import made them.
         self._to_close: list[tuple[Record, bool]] = []
 
@@ -64,17 +64,17 @@ class Sessions(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Open one session."""
         session = records[0].item
-        wanted = session_pb2.Session()
-        wanted.CopyFrom(session)
-        wanted.ClearField("end_reason")
+        request_item = session_pb2.Session()
+        request_item.CopyFrom(session)
+        request_item.ClearField("end_reason")
         if session.state in _CLOSED:
-            wanted.ClearField("state")
-        request = session_pb2.CreateSessionRequest(session=wanted)
-        await self._keeping(self._api.sessions.CreateSession, request, records)
-        self._shared.made_session(session.session_id)
+            request_item.ClearField("state")
+        request = session_pb2.CreateSessionRequest(session=request_item)
+        await self._write_with_times(self._api.sessions.CreateSession, request, records)
+        self._context.made_session(session.session_id)
         self._close_later(records[0], is_new=True)
 
-    async def skipped(self, record: Record) -> None:
+    async def on_skipped(self, record: Record) -> None:
         """Close it too when an import that was interrupted left it open."""
         self._close_later(record, is_new=False)
 
@@ -93,12 +93,12 @@ class Sessions(Writer):
         end = session_pb2.EndSessionRequest(session_id=session_id, reason=session.end_reason)
         if session.HasField("end_time") or session.HasField("update_time"):
             end.end_time.CopyFrom(session.end_time if session.HasField("end_time") else session.update_time)
-        await self._keeping(self._api.sessions.EndSession, end, [])
+        await self._write_with_times(self._api.sessions.EndSession, end, [])
         if session.state == session_pb2.SESSION_STATE_ARCHIVED:
             archive = session_pb2.ArchiveSessionRequest(session_id=session_id)
             if session.HasField("archive_time"):
                 archive.archive_time.CopyFrom(session.archive_time)
-            await self._keeping(self._api.sessions.ArchiveSession, archive, [])
+            await self._write_with_times(self._api.sessions.ArchiveSession, archive, [])
 
     def _close_later(self, record: Record, *, is_new: bool) -> None:
         if record.item.state in _CLOSED:
@@ -115,13 +115,13 @@ class Messages(Writer):
 
     kind = Kind.MESSAGE
     is_batched = True
-    looks_first = True
-    there: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
-    of_all: ClassVar = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED", "SESSION_ARCHIVED", "SESSION_STORED"})
+    checks_first = True
+    exists_reasons: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
+    batch_reasons: ClassVar = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED", "SESSION_ARCHIVED", "SESSION_STORED"})
 
-    def __init__(self, shared: WriterContext) -> None:
+    def __init__(self, context: WriterContext) -> None:
         """Know no session yet."""
-        super().__init__(shared)
+        super().__init__(context)
         # Ids, of either form, of the messages that a session holds; of the sessions met last.
         self._ids: OrderedDict[str, set[str]] = OrderedDict()
 
@@ -134,7 +134,7 @@ class Messages(Writer):
         request = session_pb2.GetMessageRequest(message_id=item.external_id)
         return (await self._api.sessions.GetMessage(request)).message
 
-    async def held(self, records: Sequence[Record]) -> set[str]:
+    async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Return the ids of the session's messages. Raises NotFound when there is no such session."""
         session_id = self.group(records[0])
         if session_id not in self._ids:
@@ -148,14 +148,14 @@ class Messages(Writer):
         """Append."""
         session_id = self.group(records[0])
         request = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[record.item for record in records])
-        answer = await self._keeping(self._api.sessions.AppendMessages, request, records)
-        self._shared.report.pending += answer.pending_embedding_count
+        answer = await self._write_with_times(self._api.sessions.AppendMessages, request, records)
+        self._context.report.pending += answer.pending_embedding_count
         if session_id in self._ids:
             self._ids[session_id] |= {record.name for record in records}
 
     async def _listed(self, session_id: str) -> set[str]:
-        if session_id in self._shared.empty_sessions:
-            self._shared.empty_sessions.discard(session_id)
+        if session_id in self._context.empty_sessions:
+            self._context.empty_sessions.discard(session_id)
             return set()
         request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, show_stored=True)
         ids: set[str] = set()
@@ -168,7 +168,7 @@ class Items(Writer):
     """Short-term values of a session."""
 
     kind = Kind.ITEM
-    looks_first = True
+    checks_first = True
     # What is left of its time grows shorter, and one without an end gets one with its import.
     not_compared: ClassVar = frozenset({"ttl", "expire_time"})
 
@@ -181,7 +181,7 @@ class Items(Writer):
         """Put one item."""
         request = states_pb2.PutItemRequest()
         request.CopyFrom(records[0].item)
-        await self._keeping(self._api.sessions.PutItem, request, records)
+        await self._write_with_times(self._api.sessions.PutItem, request, records)
         self._note_expired(records[0], datetime.now(UTC))
 
 
@@ -189,7 +189,7 @@ class AgentStates(Writer):
     """What agents keep in mind."""
 
     kind = Kind.AGENT_STATE
-    there: ClassVar = frozenset({"AGENT_STATE_EXISTS"})
+    exists_reasons: ClassVar = frozenset({"AGENT_STATE_EXISTS"})
 
     async def get(self, item: states_pb2.AgentState) -> Message:
         """Return the state."""
@@ -199,5 +199,5 @@ class AgentStates(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Put one state where there is none."""
         request = states_pb2.PutAgentStateRequest(state=records[0].item, must_not_exist=True)
-        await self._keeping(self._api.sessions.PutAgentState, request, records)
+        await self._write_with_times(self._api.sessions.PutAgentState, request, records)
         self._note_expired(records[0], datetime.now(UTC))

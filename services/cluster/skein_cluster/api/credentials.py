@@ -15,7 +15,7 @@ from skein_auth.api_keys.model import PREFIX, ApiKeyToken
 from skein_client.connection import CREDENTIALS_FILE, Connection, data_dir, read_ca_file
 from skein_client.errors import Unauthenticated
 from skein_cluster.api.client import open_client, read_credentials
-from skein_cluster.api.organizations import ensure_tenant
+from skein_cluster.api.tenants import ensure_tenant
 from skein_cluster.embedded.errors import DataDirUnusable
 from skein_importers.organizations import ensure_organization
 

@@ -23,7 +23,7 @@ _PROGRESS = re.compile(r"(\d+)/(\d+) kB")
 
 
 async def create_backup(
-    folder: BackupRepository, source: Source, environment: Mapping[str, str], *, told: Callable[[int, int], None]
+    folder: BackupRepository, source: Source, environment: Mapping[str, str], *, on_progress: Callable[[int, int], None]
 ) -> Backup:
     """Make a backup; `told` hears how many bytes of how many were copied. Raises Failure.
 
@@ -35,7 +35,7 @@ async def create_backup(
     files_before = cold_storage.copy_files(folder, environment)
     backup_id = folder.new_id(started)
     with folder.part(backup_id) as part:
-        await _copied(source, facts, part, backup_id, told)
+        await _copied(source, facts, part, backup_id, on_progress)
         manifest = PostgresManifest.read(part / POSTGRES_MANIFEST)
         async with source.connection() as connection:
             finished: datetime = await connection.fetchval("SELECT clock_timestamp()")
@@ -76,19 +76,21 @@ def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
         raise CommandError(message, ExitCode.REFUSED)
 
 
-async def _copied(source: Source, facts: ServerInfo, part: Path, label: str, told: Callable[[int, int], None]) -> None:
+async def _copied(
+    source: Source, facts: ServerInfo, part: Path, label: str, on_progress: Callable[[int, int], None]
+) -> None:
     program = await postgres_programs.find_program("pg_basebackup", facts.major)
 
     def line(text: str) -> None:
         if match := _PROGRESS.search(text):
-            told(int(match.group(1)) << 10, int(match.group(2)) << 10)
+            on_progress(int(match.group(1)) << 10, int(match.group(2)) << 10)
 
     command = [
         *(str(program), *source.arguments, f"--pgdata={part}", "--format=tar", "--compress=client-gzip:1"),
         *("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256", f"--label=skein {label}"),
         *("--progress", "--no-password"),
     ]
-    code, _, said = await postgres_programs.run_program(command, environment=source.environment, told=line)
+    code, _, said = await postgres_programs.run_program(command, environment=source.environment, on_progress=line)
     if code:
         lines = [each for each in re.split(r"[\r\n]+", said) if "error:" in each]
         why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"

@@ -118,13 +118,13 @@ class Deletions:
 
     def since(self, before: Deletions) -> NewTombstones:
         """Return what an earlier state does not know."""
-        fresh: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
+        new_tombstones: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
         for service, digests in self.digests.items():
             known = before.digests[service]
             for key, time in digests.items():
                 if key not in known or known[key] < time:
-                    fresh[service].setdefault(key[0], set()).add(key[1])
-        return NewTombstones(digests=fresh, salts=self.salts)
+                    new_tombstones[service].setdefault(key[0], set()).add(key[1])
+        return NewTombstones(digests=new_tombstones, salts=self.salts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

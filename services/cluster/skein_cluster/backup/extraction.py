@@ -70,7 +70,7 @@ def extract(
     files: Mapping[str, Mapping[str, Any]],
     to: Path,
     own: Callable[[Path], None],
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
     """Write a backup's data where a server can run on it; `own` gives each file to the server's user.
 
@@ -86,7 +86,7 @@ def extract(
         for member, content in _members(folder / BASE):
             if content is not None and (problem := _differs_in_size(member, manifest)):
                 raise BackupDamaged(problem)
-            written = _write(_inside(to, member), content, own, told)
+            written = _write(_inside(to, member), content, own, on_progress)
             if written is not None:
                 seen.add(member.name)
                 if problem := _differs(member.name, written, manifest):
@@ -96,7 +96,7 @@ def extract(
         raise BackupDamaged(message)
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
-            _write(_inside(to / "pg_wal", member), content, own, told)
+            _write(_inside(to / "pg_wal", member), content, own, on_progress)
 
 
 def extract_wal(folder: Path, to: Path) -> None:
@@ -139,7 +139,7 @@ def _inside(to: Path, member: tarfile.TarInfo) -> Path:
 
 
 def _write(
-    path: Path, content: Content | None, own: Callable[[Path], None], told: Callable[[int], None]
+    path: Path, content: Content | None, own: Callable[[Path], None], on_progress: Callable[[int], None]
 ) -> tuple[int, str] | None:
     """Write a file and return its size and checksum; None for a folder."""
     if content is None:
@@ -153,7 +153,7 @@ def _write(
             file.write(chunk)
             digest.update(chunk)
             size += len(chunk)
-            told(len(chunk))
+            on_progress(len(chunk))
     own(path)
     return size, digest.hexdigest()
 

@@ -66,7 +66,7 @@ async def last_transaction(segment: Path, major: int) -> datetime | None:
 
 
 async def run_program(
-    command: Sequence[str], *, environment: Mapping[str, str], told: Callable[[str], None] | None = None
+    command: Sequence[str], *, environment: Mapping[str, str], on_progress: Callable[[str], None] | None = None
 ) -> tuple[int, str, str]:
     """Run a program to its end; return its exit code, its output and its complaints.
 
@@ -84,7 +84,7 @@ async def run_program(
     try:
         assert process.stdout is not None  # noqa: S101 - piped.
         assert process.stderr is not None  # noqa: S101 - piped.
-        out, err = await asyncio.gather(process.stdout.read(), _listened(process.stderr, told))
+        out, err = await asyncio.gather(process.stdout.read(), _listened(process.stderr, on_progress))
         await process.wait()
     finally:
         if process.returncode is None:
@@ -96,15 +96,15 @@ async def run_program(
     return process.returncode, out.decode(errors="replace"), err
 
 
-async def _listened(stream: asyncio.StreamReader, told: Callable[[str], None] | None) -> str:
+async def _listened(stream: asyncio.StreamReader, on_progress: Callable[[str], None] | None) -> str:
     said, line = [], ""
     while chunk := (await stream.read(4096)).decode(errors="replace"):
         said.append(chunk)
         # Progress ends its lines with a carriage return.
         *whole, line = re.split(r"[\r\n]", line + chunk)
         for each in whole:
-            if told is not None and each:
-                told(each)
+            if on_progress is not None and each:
+                on_progress(each)
     return "".join(said)
 
 

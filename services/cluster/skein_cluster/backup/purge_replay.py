@@ -48,7 +48,7 @@ _PRINCIPAL = "system:restore"
 
 
 async def replay_purges(
-    connection: Connection, url: str, environment: Mapping[str, str], *, known: Deletions, fresh: NewTombstones
+    connection: Connection, url: str, environment: Mapping[str, str], *, known: Deletions, new_tombstones: NewTombstones
 ) -> dict[str, int]:
     """Remove what was purged, deleted or revoked; return how much of each kind there was.
 
@@ -60,7 +60,7 @@ async def replay_purges(
     counts["accounts"] = await deletion_statements.purge_accounts(connection, known)
     counts["revocations"] = await deletion_statements.revoke_access(connection, known)
     await deletion_statements.insert_tombstones(connection, known)
-    found = await purged_items.find_purged(connection, fresh)
+    found = await purged_items.find_purged(connection, new_tombstones)
     for each in found:
         counts.update(each.counts)
     if any(sum(each.counts.values()) for each in found):
@@ -71,7 +71,7 @@ async def replay_purges(
         absent = set(each.directory) - known.subjects.get(each.tenant_id, set())
         await deletion_statements.purge_subjects(connection, each.tenant_id, absent)
         counts["people"] += len(absent)
-    left = [each for each in await purged_items.find_purged(connection, fresh) if sum(each.counts.values())]
+    left = [each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())]
     if left:
         message = f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored."
         raise CommandError(message, ExitCode.FAULT)

@@ -72,10 +72,10 @@ class PurgedItems:
         }
 
 
-async def find_purged(connection: Connection, fresh: NewTombstones) -> list[PurgedItems]:
+async def find_purged(connection: Connection, new_tombstones: NewTombstones) -> list[PurgedItems]:
     """Look through every tenant of which something was purged."""
-    memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("memory")}
-    session = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("session")}
+    memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in new_tombstones.tenants("memory")}
+    session = {tenant_id: (salt, digests) for tenant_id, salt, digests in new_tombstones.tenants("session")}
     found: list[PurgedItems] = []
     for tenant_id in sorted({*memory, *session}):
         memory_salt, of_memory = memory.get(tenant_id, (b"", set[bytes]()))

@@ -32,14 +32,14 @@ async def recovery_windows(folder: BackupRepository) -> list[RecoveryWindow]:
     for backup in folder.backups():
         log = WalArchive(folder, backup.wal_segment_bytes)
         for timeline in log.timelines_of(backup):
-            stretch = log.stretch(backup, timeline)
-            last = await wal_archive.last_moment(stretch, backup) if stretch.files else None
+            wal_range = log.wal_range(backup, timeline)
+            last = await wal_archive.last_moment(wal_range, backup) if wal_range.files else None
             found.append(
                 RecoveryWindow(
                     backup=backup,
                     timeline=timeline,
                     until=max(filter(None, (last, backup.finish_time))),
-                    gap=stretch.missing[0] if stretch.missing else "",
+                    gap=wal_range.missing[0] if wal_range.missing else "",
                 )
             )
     return found

@@ -79,32 +79,32 @@ class Backup:
 
     def text(self) -> str:
         """Return it as a JSON document that holds its own checksum."""
-        said: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(self)}
-        said["start_time"], said["finish_time"] = self.start_time.isoformat(), self.finish_time.isoformat()
-        return json.dumps({**said, "checksum": _checksum(said)}, indent=1, sort_keys=True) + "\n"
+        document: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(self)}
+        document["start_time"], document["finish_time"] = self.start_time.isoformat(), self.finish_time.isoformat()
+        return json.dumps({**document, "checksum": _checksum(document)}, indent=1, sort_keys=True) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> Backup:
         """Read the document. Raises BackupDamaged."""
         try:
-            said = json.loads(path.read_text("utf-8"))
-            checksum, number = said.pop("checksum"), said.pop("format")
-            if checksum != _checksum({"format": number, **said}):
+            document = json.loads(path.read_text("utf-8"))
+            checksum, number = document.pop("checksum"), document.pop("format")
+            if checksum != _checksum({"format": number, **document}):
                 message = f"{path} was changed after it was written."
                 raise BackupDamaged(message)
             if number != FORMAT:
                 message = f"{path} is of format {number}, and this version of Skein reads {FORMAT}."
                 raise BackupDamaged(message)
             for name in ("start_time", "finish_time"):
-                said[name] = datetime.fromisoformat(said[name]).astimezone(UTC)
-            return cls(**said)
+                document[name] = datetime.fromisoformat(document[name]).astimezone(UTC)
+            return cls(**document)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"{path} cannot be read ({type(error).__name__})."
             raise BackupDamaged(message) from None
 
 
-def _checksum(said: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def _checksum(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +140,12 @@ class BackupRepository:
     def owner(self) -> tuple[str, str]:
         """Return which database the log here is of, and where its data lay when it started last; empty for none."""
         try:
-            said = json.loads((self.path / _OWNER).read_text("utf-8"))
-            return str(said["system_identifier"]), str(said["data_dir"])
+            document = json.loads((self.path / _OWNER).read_text("utf-8"))
+            return str(document["system_identifier"]), str(document["data_dir"])
         except (OSError, ValueError, KeyError, TypeError):
             return "", ""
 
-    def belong(self, system_identifier: str, data_dir: Path) -> None:
+    def set_owner(self, system_identifier: str, data_dir: Path) -> None:
         """Note which database the log here is of."""
         part = self.path / f".{_OWNER}"
         part.write_text(
@@ -164,10 +164,10 @@ class BackupRepository:
 
     def unreadable(self) -> list[str]:
         """Return the names of backups whose description cannot be read."""
-        known = {backup.backup_id for backup in self.backups()}
-        return sorted(folder.name for folder in self._folders() if folder.name not in known)
+        readable = {backup.backup_id for backup in self.backups()}
+        return sorted(folder.name for folder in self._folders() if folder.name not in readable)
 
-    def find(self, backup_id: str) -> Backup:
+    def get_backup(self, backup_id: str) -> Backup:
         """Return one backup. Raises Failure, and BackupDamaged."""
         if backup_id not in {folder.name for folder in self._folders()}:
             message = f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is."
@@ -175,18 +175,18 @@ class BackupRepository:
         return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def write_lock(self) -> Iterator[None]:
         """Let nobody else use the backups here until the block ends. Raises Failure."""
         self.make()
         with self._locked(fcntl.LOCK_EX):
-            for left in (self.path / BACKUPS).glob(f"{_PART}*"):
-                shutil.rmtree(left, ignore_errors=True)
-            for left in self.cold.glob(f"*/*/*{COLD_PART}"):
-                left.unlink(missing_ok=True)
+            for leftover in (self.path / BACKUPS).glob(f"{_PART}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            for leftover in self.cold.glob(f"*/*/*{COLD_PART}"):
+                leftover.unlink(missing_ok=True)
             yield
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def read_lock(self) -> Iterator[None]:
         """Let nobody remove backups here, or their log, until the block ends; others may read. Raises Failure."""
         with self._locked(fcntl.LOCK_SH):
             yield
@@ -233,9 +233,9 @@ class BackupRepository:
 
     def remove(self, backup: Backup) -> None:
         """Remove a backup: its name first, so that no half of one is ever listed."""
-        gone = self.path / BACKUPS / f"{_PART}{backup.backup_id}"
-        self.of(backup).rename(gone)
-        shutil.rmtree(gone)
+        removed = self.path / BACKUPS / f"{_PART}{backup.backup_id}"
+        self.of(backup).rename(removed)
+        shutil.rmtree(removed)
 
     def new_id(self, at: datetime) -> str:
         """Return a name for a backup, by the time: 20261121T221530Z."""

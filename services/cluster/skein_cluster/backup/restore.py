@@ -28,11 +28,10 @@ from skein_cluster.backup.repository import BackupDamaged
 from skein_cluster.backup.wal_archive import WalArchive, WalRange
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.binaries import MAJOR
-from skein_cluster.embedded.databases import quote_identifier
+from skein_cluster.embedded.databases import DATABASE, quote_identifier
 from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_cluster.embedded.recovery import delete_data, prepare_restore
 from skein_cluster.embedded.server import SUPERUSER
-from skein_cluster.processes.single_process import DATABASE
 from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
@@ -75,13 +74,13 @@ class RestoreResult:
 class _StepTimer:
     """Measures the steps, and says when one begins."""
 
-    told: Callable[[str], None]
+    on_progress: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def step(self, name: str, said: str) -> Iterator[None]:
         """Measure a step; steps of one name add up."""
-        self.told(said)
+        self.on_progress(said)
         started = time.monotonic()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
@@ -95,7 +94,7 @@ async def restore(
     *,
     to: datetime | None,
     timeline: int | None,
-    told: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> RestoreResult:
     """Bring a backup back to a moment, or as far as the log leads, in a data folder without a database.
 
@@ -104,20 +103,20 @@ async def restore(
     Raises Failure, BackupDamaged, and the embedded server's errors; then there is nothing at the place.
     """
     _must_fit(backup)
-    watch = _StepTimer(told=told)
-    with folder.reading(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
+    watch = _StepTimer(on_progress=on_progress)
+    with folder.read_lock(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
         with watch.step("look", "Looking at the log …"):
             before = await previous_cluster.inspect_previous(backup, folder, data_dir)
             log = WalArchive(folder, backup.wal_segment_bytes)
-            along = await selection.choose_timeline(log, [backup], timeline)
-            to = await _within(folder, log.stretch(backup, along), backup, to, before)
+            timeline = await selection.choose_timeline(log, [backup], timeline)
+            to = await _within(folder, log.wal_range(backup, timeline), backup, to, before)
         recovering = _Recovery(folder=folder, log=log, place=place, watch=watch, beside=before.logs)
-        known = await recovering.erasures(backup, before, but=along if to is None else None)
+        known = await recovering.erasures(backup, before, but=timeline if to is None else None)
         data = place.folder()
         try:
             with watch.step("unpack", f"Unpacking {backup.backup_id} …"):
                 await recovering.unpack(backup, data)
-            result = await recovering.finished(backup, data, along, known, data_dir, environment, to=to)
+            result = await recovering.finished(backup, data, timeline, known, data_dir, environment, to=to)
             place.complete(data)
         except BaseException:
             delete_data(data)
@@ -167,7 +166,9 @@ class _Recovery:
             last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
             known.until = max(filter(None, (last, backup.finish_time)))
             if beyond := await self._unread(connection, backup, timeline):
-                self.watch.told(f"The log cannot be read beyond {beyond}: what was purged after that is not known.")
+                self.watch.on_progress(
+                    f"The log cannot be read beyond {beyond}: what was purged after that is not known."
+                )
         finally:
             await connection.close()
         return known
@@ -176,7 +177,7 @@ class _Recovery:
         """Return the segment where recovery ended although the archive has later ones; empty when it has none."""
         size = backup.wal_segment_bytes
         reached = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
-        if self.log.stretch(backup, timeline).end <= reached:
+        if self.log.wal_range(backup, timeline).end <= reached:
             return ""
         return Segment(timeline, reached).name(size)
 
@@ -186,7 +187,7 @@ class _Recovery:
             try:
                 await self.unpack(backup, data)
             except BackupDamaged as damaged:
-                self.watch.told(f"{damaged} An older backup is read instead.")
+                self.watch.on_progress(f"{damaged} An older backup is read instead.")
                 await asyncio.to_thread(_emptied, data)
             else:
                 return backup
@@ -228,14 +229,16 @@ class _Recovery:
                     unread = await self._unread(connection, backup, timeline) if to is None else ""
                     places = {"SKEIN_DATA_DIR": str(data_dir), **environment}
                     with self.watch.step("purge", "Purging again what was purged …"):
-                        fresh = known.since(await erasures.read_deletions(connection))
+                        new_tombstones = known.since(await erasures.read_deletions(connection))
                         missing = cold_storage.restore_files(
                             await cold_storage.referenced_files(connection),
                             self.folder,
                             cold_storage.archive_folders(places),
                             _cold_of(backup),
                         )
-                        erased = await purge_replay.replay_purges(connection, url, places, known=known, fresh=fresh)
+                        erased = await purge_replay.replay_purges(
+                            connection, url, places, known=known, new_tombstones=new_tombstones
+                        )
                 finally:
                     await connection.close()
         return RestoreResult(
@@ -298,7 +301,7 @@ def _must_fit(backup: Backup) -> None:
 
 async def _within(
     folder: BackupRepository,
-    stretch: WalRange,
+    wal_range: WalRange,
     backup: Backup,
     to: datetime | None,
     before: previous_cluster.PreviousCluster,
@@ -306,8 +309,8 @@ async def _within(
     """Return the moment to stop at; None for the end of the log. Raises Failure for a moment out of range."""
     if to is None:
         return None
-    last = await wal_archive.last_moment(stretch, backup)
-    if not stretch.missing and before.last_time is not None:
+    last = await wal_archive.last_moment(wal_range, backup)
+    if not wal_range.missing and before.last_time is not None:
         # What never got to the archive is taken from where the old cluster has it.
         last = max(filter(None, (last, before.last_time)))
     until = max(filter(None, (last, backup.finish_time)))
@@ -334,7 +337,9 @@ async def _named_as_here(server: Server, backup: Backup) -> None:
     connection = await _connect(server, backup.superuser, "template1")
     try:
         if backup.database != DATABASE:
-            await connection.execute(f"ALTER DATABASE {quote_identifier(backup.database)} RENAME TO {quote_identifier(DATABASE)}")
+            await connection.execute(
+                f"ALTER DATABASE {quote_identifier(backup.database)} RENAME TO {quote_identifier(DATABASE)}"
+            )
         if backup.superuser != SUPERUSER:
             await connection.execute(f"CREATE ROLE {quote_identifier(SUPERUSER)} SUPERUSER LOGIN")
     finally:

@@ -30,17 +30,17 @@ async def choose_timeline(log: WalArchive, backups: Sequence[Backup], wanted: in
     return max(known, key=lambda each: (lasts[each], each))
 
 
-def newest_backup(log: WalArchive, backups: Sequence[Backup], along: int, before: datetime | None) -> Backup:
+def newest_backup(log: WalArchive, backups: Sequence[Backup], timeline: int, before: datetime | None) -> Backup:
     """Return the newest backup on the way of a timeline, of before a moment if one is given.
 
     When there is none, the oldest on the way says from when on there could be.
     """
-    leading = [backup for backup in backups if log.leads_to(backup, along)]
+    leading = [backup for backup in backups if log.leads_to(backup, timeline)]
     fitting = [backup for backup in leading if before is None or backup.finish_time <= before]
     return (fitting or leading[:1])[-1]
 
 
-async def _last(log: WalArchive, backups: Sequence[Backup], along: int) -> datetime:
-    backup = newest_backup(log, backups, along, None)
-    last = await wal_archive.last_moment(log.stretch(backup, along), backup)
+async def _last(log: WalArchive, backups: Sequence[Backup], timeline: int) -> datetime:
+    backup = newest_backup(log, backups, timeline, None)
+    last = await wal_archive.last_moment(log.wal_range(backup, timeline), backup)
     return max(filter(None, (last, backup.finish_time)))

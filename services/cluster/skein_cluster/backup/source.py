@@ -12,8 +12,8 @@ import asyncpg
 
 from skein_cluster.backup import wal_archive
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.embedded.recovery import find_server
-from skein_cluster.processes.single_process import DATABASE
 from skein_kit.database.schema_migrations import version
 from skein_kit.settings import ProcessSettings
 

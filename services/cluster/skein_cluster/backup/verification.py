@@ -28,10 +28,10 @@ async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]
         except BackupDamaged as damaged:
             return [*found, f"wal: {damaged}"]
         for timeline in log.timelines_of(backup):
-            stretch = log.stretch(backup, timeline)
-            if not stretch.files and not stretch.missing:
+            wal_range = log.wal_range(backup, timeline)
+            if not wal_range.files and not wal_range.missing:
                 found.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
-            found += [each for each in await wal_archive.wal_problems(stretch, backup) if each not in found]
+            found += [each for each in await wal_archive.wal_problems(wal_range, backup) if each not in found]
     return found
 
 

@@ -182,7 +182,7 @@ class WalArchive:
             for parent, until in self._histories.get(timeline, ())
         )
 
-    def stretch(self, backup: Backup, target: int) -> WalRange:
+    def wal_range(self, backup: Backup, target: int) -> WalRange:
         """Return the log from the end of a backup on, along a timeline."""
         spans = self._spans(target)
         number = (max(lsn.parse_lsn(backup.stop_lsn), 1) - 1) // self._size
@@ -251,17 +251,17 @@ def read_compressed(path: Path, most: int) -> bytes:
     return content
 
 
-async def last_moment(stretch: WalRange, backup: Backup) -> datetime | None:
+async def last_moment(wal_range: WalRange, backup: Backup) -> datetime | None:
     """Return when the last transaction in a stretch of the log ended; None when there is none.
 
     A segment that cannot be unpacked is passed over here: `wal_problems` names it.
     """
-    segments = sorted(stretch.files, key=lambda segment: segment.number, reverse=True)
+    segments = sorted(wal_range.files, key=lambda segment: segment.number, reverse=True)
     size = backup.wal_segment_bytes
     for segment in segments[:_SEGMENTS_BACK]:
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
             try:
-                path = _write(stretch.files[segment], Path(place, segment.name(size)), size)
+                path = _write(wal_range.files[segment], Path(place, segment.name(size)), size)
             except BackupDamaged:
                 continue
             if (last := await postgres_programs.last_transaction(path, backup.major)) is not None:
@@ -277,7 +277,7 @@ async def set_archive_owner(folder: BackupRepository, running: Server, data_dir:
     finally:
         await connection.close()
     _must_be_of(folder, mine)
-    folder.belong(mine, data_dir)
+    folder.set_owner(mine, data_dir)
 
 
 def _must_be_of(folder: BackupRepository, mine: str) -> None:
@@ -291,17 +291,17 @@ def _must_be_of(folder: BackupRepository, mine: str) -> None:
         raise CommandError(message, ExitCode.CANNOT_START)
 
 
-async def wal_problems(stretch: WalRange, backup: Backup) -> list[str]:
+async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
     """Return what is wrong with a stretch of the log: gaps, files that do not unpack, records that do not read."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     size = backup.wal_segment_bytes
-    found = [f"wal: segment {name} is missing." for name in stretch.missing]
-    segments = sorted(stretch.files, key=lambda segment: segment.number)
+    found = [f"wal: segment {name} is missing." for name in wal_range.missing]
+    segments = sorted(wal_range.files, key=lambda segment: segment.number)
     for start in range(0, len(segments), _AT_ONCE):
         # One more than is checked, for a record that goes on.
         batch = segments[start : start + _AT_ONCE + 1]
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
-            broken = _unpack(batch, stretch, Path(place), size)
+            broken = _unpack(batch, wal_range, Path(place), size)
             found += [each for each in broken if each not in found]
             if broken:
                 continue
@@ -317,11 +317,11 @@ async def wal_problems(stretch: WalRange, backup: Backup) -> list[str]:
     return found
 
 
-def _unpack(batch: Sequence[Segment], stretch: WalRange, place: Path, size: int) -> list[str]:
+def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: int) -> list[str]:
     """Unpack segments, each under the name of the last one's timeline, as one row; return what is wrong."""
     found = []
     for segment in batch:
-        path = stretch.files[segment]
+        path = wal_range.files[segment]
         try:
             content = read_compressed(path, size)
         except BackupDamaged as damaged:

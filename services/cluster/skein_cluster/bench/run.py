@@ -17,7 +17,7 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import SkeinError
 from skein_cluster.api.client import open_client
-from skein_cluster.api.organizations import create_tenant
+from skein_cluster.api.tenants import create_tenant
 from skein_cluster.bench.measures import DEPTHS, ScoredQuestion
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.recall_hits import hit_name

@@ -69,7 +69,7 @@ class _BackupContext:
         if (backup_id is None) is not latest:
             raise click.UsageError("Name a backup, or say --latest.")
         if backup_id is not None:
-            return [self.folder.find(backup_id)]
+            return [self.folder.get_backup(backup_id)]
         found = self.folder.backups()
         if not found:
             message = f"There is no backup in {self.folder.path}; `skein backup create` makes one."
@@ -95,7 +95,7 @@ def backup_command() -> None:
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Make a backup, of a cluster that is up or one that is not."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.writing():
+    with _troubles_named(), where.folder.write_lock():
         backup = _run(_create(where))
         pruned = retention.prune_backups(where.folder, keep) if keep else None
     if as_json:
@@ -117,7 +117,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
         found = _run(recovery_window.recovery_windows(where.folder))
     unreadable = where.folder.unreadable()
     if as_json:
-        told = [
+        on_progress = [
             {
                 **_told(each.backup),
                 "leads_to_timeline": each.timeline,
@@ -126,7 +126,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
             }
             for each in found
         ]
-        output.print_json({"backups": told, "unreadable": unreadable})
+        output.print_json({"backups": on_progress, "unreadable": unreadable})
         return
     lines = [
         (
@@ -233,7 +233,7 @@ def restore(
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.writing():
+    with _troubles_named(), where.folder.write_lock():
         pruned = retention.prune_backups(where.folder, keep)
     if as_json:
         output.print_json(
@@ -247,25 +247,25 @@ async def _create(where: _BackupContext) -> Backup:
     shown = output.stderr_console()
     with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
 
-        def told(done: int, whole: int) -> None:
+        def on_progress(done: int, whole: int) -> None:
             if status is not None:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
         async with open_source(where.data_dir, where.environment) as found:
-            return await base_backup.create_backup(where.folder, found, where.environment, told=told)
+            return await base_backup.create_backup(where.folder, found, where.environment, on_progress=on_progress)
 
 
 async def _restore(
     where: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
 ) -> RestoreResult:
-    def told(said: str) -> None:
+    def on_progress(said: str) -> None:
         output.stderr_console().print(Text(said))
 
     log = WalArchive(where.folder, backups[0].wal_segment_bytes)
-    along = await selection.choose_timeline(log, backups, timeline)
-    backup = selection.newest_backup(log, backups, along, moment)
+    timeline = await selection.choose_timeline(log, backups, timeline)
+    backup = selection.newest_backup(log, backups, timeline, moment)
     return await restoring.restore(
-        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=along, told=told
+        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=timeline, on_progress=on_progress
     )
 
 

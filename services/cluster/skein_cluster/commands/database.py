@@ -13,8 +13,8 @@ from rich.text import Text
 from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.connection import Connection, read_ca_file
 from skein_cluster import registry
-from skein_cluster.api.client import RETRIES, OperatorSettings
-from skein_cluster.api.legacy_tenant import ensure_legacy_tenant
+from skein_cluster.api.client import RETRIES, TIMEOUT_SECONDS, OperatorSettings, open_client
+from skein_cluster.api.tenants import ensure_legacy_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
@@ -86,7 +86,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     key = known or asyncio.run(_bootstrap(database_url(), name))
     made = {} if known else {"operator_key": key}
     if token:
-        made["legacy_tenant_id"] = asyncio.run(ensure_legacy_tenant(_operator(key), legacy_tenant, token))
+        made["legacy_tenant_id"] = asyncio.run(_ensure_legacy_tenant(key, legacy_tenant, token))
     if as_json:
         output.print_json(made)
         return
@@ -141,9 +141,12 @@ def _token(path: Path) -> str:
     return token
 
 
-def _operator(key: str) -> Connection:
+async def _ensure_legacy_tenant(key: str, slug: str, token: str) -> str:
     endpoint = os.environ.get("SKEIN_ENDPOINT", "127.0.0.1:50050")
-    return Connection(endpoint=endpoint, api_key=key, ca_file=read_ca_file(os.environ), timeout=60.0, retries=RETRIES)
+    ca_file = read_ca_file(os.environ)
+    connection = Connection(endpoint=endpoint, api_key=key, ca_file=ca_file, timeout=TIMEOUT_SECONDS, retries=RETRIES)
+    async with open_client(connection) as operator:
+        return await ensure_legacy_tenant(operator, slug, token)
 
 
 def _unreachable(error: Exception) -> CommandError:

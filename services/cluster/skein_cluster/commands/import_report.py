@@ -120,15 +120,15 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
 
 def _show_notes(report: Report) -> None:
     changed: dict[str, list[tuple[object, ...]]] = {}
-    for (table, column, how), tally in sorted(report.notes.coercions.items()):
+    for (table, column, how), tally in sorted(report.notes.conversions.items()):
         samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
         changed.setdefault(table, []).append((column, tally.count, how, samples))
     for table, lines in changed.items():
         made = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
         output.print_table(made, lines, empty="")
-    if report.notes.leavings:
+    if report.notes.ignored:
         made = output.table("table", "rows", "left behind", numbers=("rows",))
-        left = [(table, count, why) for (table, why), count in sorted(report.notes.leavings.items())]
+        left = [(table, count, why) for (table, why), count in sorted(report.notes.ignored.items())]
         output.print_table(made, left, empty="")
 
 
@@ -153,11 +153,10 @@ def _as_json(report: Report) -> dict[str, Any]:
         ],
         "coerced": [
             {"table": table, "column": column, "how": how, "count": tally.count, "samples": tally.samples}
-            for (table, column, how), tally in sorted(report.notes.coercions.items())
+            for (table, column, how), tally in sorted(report.notes.conversions.items())
         ],
         "left": [
-            {"table": table, "why": why, "count": count}
-            for (table, why), count in sorted(report.notes.leavings.items())
+            {"table": table, "why": why, "count": count} for (table, why), count in sorted(report.notes.ignored.items())
         ],
     }
 

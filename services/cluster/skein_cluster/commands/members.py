@@ -13,7 +13,7 @@ from rich.text import Text
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_cluster.api.client import open_client, operator_connection
-from skein_cluster.api.organizations import find_tenant
+from skein_cluster.api.tenants import find_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
 

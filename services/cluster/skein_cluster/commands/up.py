@@ -128,7 +128,7 @@ async def _stay(
             watcher.cancel()
             output.stdout_console().print("Stopping …")
     output.stdout_console().print(
-        "Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command."
+        "Stopped." if not stopping.is_set else "Stopped. The data stays; start again with the same command."
     )
 
 

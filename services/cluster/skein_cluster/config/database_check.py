@@ -49,14 +49,18 @@ async def check_database(services: Collection[str], environment: Mapping[str, st
     if not wanted or not settings.database_url:
         return found
     url = settings.database_direct_url or settings.database_url
-    await _ask("SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), found)
+    await _connect_and_check(
+        "SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), found
+    )
     reading = [name for name in wanted if name in database_revision.SERVICES]
     if settings.replica_url and reading:
-        await _ask("SKEIN_REPLICA_URL", settings.replica_url, partial(_asked_replica, services=reading), found)
+        await _connect_and_check(
+            "SKEIN_REPLICA_URL", settings.replica_url, partial(_run_replica_checks, services=reading), found
+        )
     return found
 
 
-async def _ask(
+async def _connect_and_check(
     setting: str, url: str, ask: Callable[[Connection, DatabaseCheck], Awaitable[None]], found: DatabaseCheck
 ) -> None:
     """Ask whom a setting leads to; services start also when nobody answers there."""
@@ -90,7 +94,7 @@ async def _run_checks(
         await _connections(connection, services, settings, replicas, found)
 
 
-async def _asked_replica(connection: Connection, found: DatabaseCheck, *, services: list[str]) -> None:
+async def _run_replica_checks(connection: Connection, found: DatabaseCheck, *, services: list[str]) -> None:
     await _roles(connection, "SKEIN_REPLICA_URL", services, found)
     if not await connection.fetchval("SELECT pg_is_in_recovery()"):
         found.notes.append(
@@ -100,16 +104,18 @@ async def _asked_replica(connection: Connection, found: DatabaseCheck, *, servic
 
 async def _roles(connection: Connection, setting: str, services: list[str], found: DatabaseCheck) -> None:
     roles = {database_role(name) for name in services}
-    there = {
+    roles_found = {
         row["rolname"]: row["may"]
         for row in await connection.fetch(
             "SELECT rolname, pg_has_role(current_user, oid, 'MEMBER') AS may FROM pg_roles WHERE rolname = ANY($1)",
             list(roles),
         )
     }
-    refused = sorted(role for role in roles if there.get(role) is False)
-    if roles - there.keys():
-        found.problems.append(f"The database has no role {', '.join(sorted(roles - there.keys()))}: run skein migrate.")
+    refused = sorted(role for role in roles if roles_found.get(role) is False)
+    if roles - roles_found.keys():
+        found.problems.append(
+            f"The database has no role {', '.join(sorted(roles - roles_found.keys()))}: run skein migrate."
+        )
     if refused:
         found.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
 

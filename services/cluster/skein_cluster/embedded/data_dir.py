@@ -38,42 +38,42 @@ _LONGEST_PATH = 900
 class DataDir:
     """A cluster's data folder: the path it was asked for and the one that holds it, which are mostly the same."""
 
-    asked: Path
+    requested: Path
     real: Path
     is_new: bool
 
     @property
     def log(self) -> Path:
         """The server's log, beside the asked path."""
-        return self.asked.with_name(f"{self.asked.name}.log")
+        return self.requested.with_name(f"{self.requested.name}.log")
 
     def prepare(self, account: Account) -> Path:
         """Make an empty folder beside the place for `initdb`.
 
         It has a name of its own each time: the `initdb` of a start killed just now may still be clearing up.
         """
-        self._sweep()
-        made = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
-        account.own(made)
-        return made
+        self._remove_leftovers()
+        new_folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
+        account.own(new_folder)
+        return new_folder
 
-    def complete(self, made: Path) -> None:
+    def complete(self, new_folder: Path) -> None:
         """Move a finished new cluster into place, in one step, and leave the link at the asked path."""
-        made.rename(self.real)
-        self._sweep()
-        if self.real != self.asked and not self.asked.is_symlink():
-            self.real.with_name(f"{self.real.name}.origin").write_bytes(os.fsencode(self.asked))
+        new_folder.rename(self.real)
+        self._remove_leftovers()
+        if self.real != self.requested and not self.requested.is_symlink():
+            self.real.with_name(f"{self.real.name}.origin").write_bytes(os.fsencode(self.requested))
             with contextlib.suppress(FileNotFoundError):
-                self.asked.rmdir()
-            self.asked.symlink_to(self.real)
-        for folder in {self.real.parent, self.asked.parent}:
+                self.requested.rmdir()
+            self.requested.symlink_to(self.real)
+        for folder in {self.real.parent, self.requested.parent}:
             _sync(folder)
 
     @property
     def _prefix(self) -> str:
-        return f"{digest(self.asked)}.first-start-"
+        return f"{digest(self.requested)}.first-start-"
 
-    def _sweep(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove what killed first starts left."""
         for folder in self.real.parent.iterdir():
             if folder.name.startswith(self._prefix):
@@ -87,36 +87,36 @@ def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterato
     The kernel drops the locks with the process, however it ends. Two locks where a link is involved, because a copied
     clone brings a second link to the same data.
     """
-    asked = _spelled_out(data_dir)
-    with contextlib.ExitStack() as held:
-        held.enter_context(_locked(asked, asked))
-        home = _find(asked, account, durable=durable)
-        if home.real != asked:
-            held.enter_context(_locked(home.real, asked))
+    requested = _absolute_path(data_dir)
+    with contextlib.ExitStack() as locked:
+        locked.enter_context(_locked(requested, requested))
+        home = _find(requested, account, durable=durable)
+        if home.real != requested:
+            locked.enter_context(_locked(home.real, requested))
         try:
             yield home
         finally:
             # A first start that was stopped half-way: its place has a random name, so nobody else waits for the lock.
-            if home.real != asked and not home.real.exists():
+            if home.real != requested and not home.real.exists():
                 _lock_file(home.real).unlink(missing_ok=True)
 
 
 def delete_data_dir(data_dir: Path) -> None:
     """Remove a cluster that nobody runs, its log, and where there is one the link to it; nothing there is fine."""
-    asked = _spelled_out(data_dir)
-    real = asked.resolve()
-    with contextlib.ExitStack() as held:
-        held.enter_context(_locked(asked, asked))
-        if real != asked:
-            held.enter_context(_locked(real, asked))
+    requested = _absolute_path(data_dir)
+    real = requested.resolve()
+    with contextlib.ExitStack() as locked:
+        locked.enter_context(_locked(requested, requested))
+        if real != requested:
+            locked.enter_context(_locked(real, requested))
         if (real / "PG_VERSION").exists():
             _remove(real)
-        if asked.is_symlink():
-            asked.unlink()
-        for path in (real.with_name(f"{real.name}.origin"), asked.with_name(f"{asked.name}.log")):
+        if requested.is_symlink():
+            requested.unlink()
+        for path in (real.with_name(f"{real.name}.origin"), requested.with_name(f"{requested.name}.log")):
             path.unlink(missing_ok=True)
         # The asked path's lock file stays: somebody may have it open, about to lock it.
-        if real != asked:
+        if real != requested:
             _lock_file(real).unlink(missing_ok=True)
 
 
@@ -128,38 +128,38 @@ def _remove(folder: Path) -> None:
             shutil.rmtree(folder)
 
 
-def _spelled_out(data_dir: Path) -> Path:
+def _absolute_path(data_dir: Path) -> Path:
     absolute = data_dir.expanduser().absolute()
     absolute.parent.mkdir(parents=True, exist_ok=True)
     return absolute.parent.resolve() / absolute.name
 
 
-def _find(asked: Path, account: Account, *, durable: bool) -> DataDir:
-    real = asked.resolve()
-    if asked.is_symlink() and not real.exists():
+def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
+    real = requested.resolve()
+    if requested.is_symlink() and not real.exists():
         if durable or real.parent != private_folder(account):
             problem = f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
-            raise DataDirUnusable(asked, problem)
-        asked.unlink()
-        real = asked
+            raise DataDirUnusable(requested, problem)
+        requested.unlink()
+        real = requested
     if len(os.fsencode(real)) > _LONGEST_PATH:
-        raise DataDirUnusable(asked, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
+        raise DataDirUnusable(requested, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
     enterable = account.may_enter(real.parent)
     if _holds_cluster(real, account):
         if not enterable:
-            raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
-        return DataDir(asked=asked, real=real, is_new=False)
+            raise DataDirUnusable(requested, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
+        return DataDir(requested=requested, real=real, is_new=False)
     if enterable:
-        return DataDir(asked=asked, real=real, is_new=True)
-    if asked.is_symlink():
-        raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
+        return DataDir(requested=requested, real=real, is_new=True)
+    if requested.is_symlink():
+        raise DataDirUnusable(requested, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
     if durable:
-        base = _system_data(asked)
+        base = _system_data(requested)
     else:
         base = private_folder(account)
         _remove_orphans(base)
-    elsewhere = base / f"{digest(asked)}-{secrets.token_hex(4)}"
-    return DataDir(asked=asked, real=elsewhere, is_new=True)
+    elsewhere = base / f"{digest(requested)}-{secrets.token_hex(4)}"
+    return DataDir(requested=requested, real=elsewhere, is_new=True)
 
 
 def _remove_orphans(base: Path) -> None:
@@ -202,16 +202,16 @@ def _holds_cluster(real: Path, account: Account) -> bool:
     return True
 
 
-def _system_data(asked: Path) -> Path:
+def _system_data(requested: Path) -> Path:
     try:
         SYSTEM_DATA.mkdir(mode=0o711, parents=True, exist_ok=True)
         SYSTEM_DATA.chmod(0o711)
     except OSError as error:
         problem = (
-            f"Postgres does not run as root, no other user can enter {asked.parent}, and {SYSTEM_DATA} cannot be made"
-            f" ({error.strerror}); use a data folder that everybody can enter"
+            f"Postgres does not run as root, no other user can enter {requested.parent}, and {SYSTEM_DATA} cannot be "
+            f"made ({error.strerror}); use a data folder that everybody can enter"
         )
-        raise DataDirUnusable(asked, problem) from None
+        raise DataDirUnusable(requested, problem) from None
     return SYSTEM_DATA
 
 
@@ -220,14 +220,14 @@ def _lock_file(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, asked: Path) -> Iterator[None]:
+def _locked(path: Path, requested: Path) -> Iterator[None]:
     # Not followed when it is a link: the folder may be one where others write as well.
     handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirInUse(asked, os.read(handle, 20).decode().strip()) from None
+            raise DataDirInUse(requested, os.read(handle, 20).decode().strip()) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from skein_cluster.embedded.server import Server
 
+# The database of a cluster on an embedded server.
+DATABASE = "skein"
+
 
 async def create_database(server: Server, name: str, template: str | None = None, *, if_missing: bool = False) -> None:
     """Create a database, as a copy of the template when one is named (nobody may be connected to that one).

@@ -96,7 +96,7 @@ def prepare_restore(data_dir: Path, *, seconds: float) -> Iterator[RestoreTarget
     account = Account.for_server()
     with lock_data_dir(data_dir, account, durable=True) as home, log_of(home) as log:
         if not home.is_new:
-            raise DataDirUnusable(home.asked, "it holds a database already; restore into an empty folder")
+            raise DataDirUnusable(home.requested, "it holds a database already; restore into an empty folder")
         launch = ServerPrograms(account=account, binaries=programs(account), log=log, seconds=seconds)
         yield RestoreTarget(account=account, home=home, launch=launch)
 

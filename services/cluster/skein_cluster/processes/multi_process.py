@@ -50,7 +50,7 @@ class ServiceProcess:
 
     @classmethod
     @asynccontextmanager
-    async def running(
+    async def start_process(
         cls, service: str, environment: Mapping[str, str], log: Path, *, name: str = ""
     ) -> AsyncIterator[Self]:
         """Run `skein serve SERVICE` until the block ends, then let it drain; `name` tells it from its replicas."""
@@ -82,7 +82,7 @@ class ServiceProcess:
         """Wait until /readyz says yes; a process that ends instead is a Failure with its last words."""
         while not await _is_ready(self.admin):
             if self.process.returncode is not None:
-                raise CommandError(self.obituary(), ExitCode.CANNOT_START)
+                raise CommandError(self.exit_message(), ExitCode.CANNOT_START)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
@@ -96,13 +96,13 @@ class ServiceProcess:
                 self.process.kill()
             await asyncio.shield(self.process.wait())
 
-    def obituary(self) -> str:
+    def exit_message(self) -> str:
         """Say how it ended, in one sentence, with its own last words when it could not start."""
         code = self.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
         lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        said = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
-        return f"{self.name} {how}. {said}"
+        cause = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
+        return f"{self.name} {how}. {cause}"
 
 
 @asynccontextmanager
@@ -120,18 +120,18 @@ async def multi_process_cluster(
 
     Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
     """
-    copies = _replica_services(replicas)
+    replica_services = _replica_services(replicas)
     async with (
         prepared_database(
-            data_dir, lambda own: _wanted_ports(own, copies), environment=environment, durable=durable
+            data_dir, lambda own: _wanted_ports(own, replica_services), environment=environment, durable=durable
         ) as base,
         contextlib.AsyncExitStack() as stack,
     ):
         values = base.environment
         # Kept to the end: some are listened on only once the others are ready.
-        chosen = stack.enter_context(_chosen_ports(values, copies))
-        for name in dict.fromkeys(copies.values()):
-            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
+        chosen = stack.enter_context(_chosen_ports(values, replica_services))
+        for name in dict.fromkeys(replica_services.values()):
+            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, replica_services))
         folder = data_dir / "logs"
         folder.mkdir(exist_ok=True, mode=0o700)
         children: list[ServiceProcess] = []
@@ -139,12 +139,15 @@ async def multi_process_cluster(
         async def start(names: Iterable[str]) -> None:
             started = [
                 await stack.enter_async_context(
-                    ServiceProcess.running(
+                    ServiceProcess.start_process(
                         service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label
                     )
                 )
                 for service in names
-                for label in (service, *(label for label, copied in copies.items() if copied == service))
+                for label in (
+                    service,
+                    *(label for label, replicated in replica_services.items() if replicated == service),
+                )
             ]
             children.extend(started)
             await _all_ready(started, ready_seconds)
@@ -153,32 +156,34 @@ async def multi_process_cluster(
         addresses = registry.host_of(settings, {**values, **chosen}).addresses
         addresses["http"] = f"{settings.host}:{chosen['SKEIN_HTTP_PORT']}"
         pc2_host = Pc2Settings.read(values).host
-        addresses |= {label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in copies.items()}
+        addresses |= {
+            label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in replica_services.items()
+        }
         addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
         if values.get("SKEIN_TLS_CERTIFICATE"):
             values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable_address(addresses['gateway'])}")
         await start(name for name in registry.NAMES if name != "pc2")
         # pc2 speaks for the development tenant, whose key exists only once the others are ready.
-        made = await base.write_credentials(addresses)
-        values.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+        credentials = await base.write_credentials(addresses)
+        values.setdefault("SKEIN_PC2_API_KEY", credentials.api_key)
         await start(["pc2"])
         yield LocalCluster(
             addresses=addresses,
             admins={child.name: child.admin for child in children},
             processes={child.name: child.process.pid for child in children},
             postgres=base.postgres,
-            credentials=made,
+            credentials=credentials,
             logs={child.name: child.log for child in children},
         )
 
 
 async def watch_exits(cluster: LocalCluster) -> AsyncIterator[str]:
     """Yield the name of each service whose process ends, as it ends."""
-    left = dict(cluster.processes)
-    while left:
-        for name, pid in list(left.items()):
+    running_pids = dict(cluster.processes)
+    while running_pids:
+        for name, pid in list(running_pids.items()):
             if not _is_alive(pid):
-                del left[name]
+                del running_pids[name]
                 yield name
         await asyncio.sleep(1.0)
 
@@ -208,29 +213,34 @@ def _port(service: str) -> str:
     return f"SKEIN_{service.upper()}_PORT"
 
 
-def _target(service: str, environment: Mapping[str, str], chosen: Mapping[str, str], copies: Mapping[str, str]) -> str:
+def _target(
+    service: str, environment: Mapping[str, str], chosen: Mapping[str, str], replica_services: Mapping[str, str]
+) -> str:
     """Return the address that stands for all replicas of a service."""
     host = ProcessSettings.read(environment).host
-    variables = [_port(service), *(f"{_port(service)} {label}" for label, name in copies.items() if name == service)]
+    variables = [
+        _port(service),
+        *(f"{_port(service)} {label}" for label, name in replica_services.items() if name == service),
+    ]
     return "ipv4:" + ",".join(f"{host}:{chosen[variable]}" for variable in variables)
 
 
 @contextlib.contextmanager
-def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _chosen_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Keep a real port for every port setting, because others must know it before the service listens.
 
     `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
     """
-    with reserved_ports(_wanted_ports(environment, copies)) as kept:
+    with reserved_ports(_wanted_ports(environment, replica_services)) as kept:
         yield kept
 
 
-def _wanted_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def _wanted_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
     wanted = registry.ports(settings, environment)
     for number, name in enumerate(registry.NAMES):
         wanted[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
-    for label, name in copies.items():
+    for label, name in replica_services.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
         wanted |= {f"{variable} {label}": (settings.host, 0) for variable in own}
     return wanted

@@ -17,6 +17,7 @@ from skein_cluster import embedded as postgres
 from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.backup import wal_archive
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import check_free
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.host.process import PortTaken, run_services
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from skein_cluster.api.credentials import Credentials
     from skein_cluster.embedded.server import Server
-
-DATABASE = "skein"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

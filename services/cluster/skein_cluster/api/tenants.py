@@ -1,15 +1,15 @@
-"""Tenants that the command creates or looks up by their slugs."""
+"""Tenants that the command creates or looks up by their slugs. Every client is an operator's."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import AlreadyExists, NotFound
 from skein_client.pagination import iterate_pages
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
-from skein_importers.organizations import DEFAULT_NAME, DEFAULT_SLUG
+from skein_importers.organizations import DEFAULT_NAME, DEFAULT_SLUG, ensure_organization
 from skein_kit.ids import parse_id
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def create_tenant(operator: Client, name: str) -> tuple[str, str]:
         created = await operator.tenancy.CreateTenant(request)
     tenant_id = created.tenant.tenant_id
     request_for_key = auth_pb2.CreateApiKeyRequest(display_name=name)
-    key = await operator.auth.CreateApiKey(request_for_key, metadata=(("skein-tenant-id", tenant_id),))
+    key = await operator.auth.CreateApiKey(request_for_key, metadata=_acting_in(tenant_id))
     return tenant_id, key.secret
 
 
@@ -61,3 +61,19 @@ async def find_tenant(operator: Client, name: str) -> str:
     what = "No tenant has" if not found else "Tenants of several organizations have"
     message = f"{what} the slug {name}; name the tenant by its id (skein tenants list)."
     raise CommandError(message, ExitCode.REFUSED)
+
+
+async def ensure_legacy_tenant(operator: Client, slug: str, token: str) -> str:
+    """Create the tenant of callers that share one bearer token of an earlier system, and set that token.
+
+    Return the tenant's id. A repeat changes nothing.
+    """
+    organization_id = await ensure_organization(operator, DEFAULT_NAME, DEFAULT_SLUG)
+    tenant_id = await ensure_tenant(operator, organization_id, slug, slug)
+    request = accounts_pb2.SetLegacyTokenRequest(token=token)
+    await operator.auth.SetLegacyToken(request, metadata=_acting_in(tenant_id))
+    return tenant_id
+
+
+def _acting_in(tenant_id: str) -> tuple[tuple[str, str]]:
+    return (("skein-tenant-id", tenant_id),)
