@@ -1,1 +1,1 @@
-"""Conversations and memories in files: reading, importing, exporting. `sample/README.md` describes the format."""
+"""Moving into a tenant: files of records and other memory systems, imported, compared and exported."""

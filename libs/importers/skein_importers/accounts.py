@@ -1,7 +1,6 @@
-"""Bringing in those who sign in to a source: accounts, OAuth clients and memberships. Only an operator may.
+"""Imports accounts, OAuth clients and memberships of a source, as the operator.
 
-An account that is there already is trusted to be the same person's only when its address was verified: anybody may have
-signed up here with it.
+An existing account belongs to the same person only if its address was verified: anyone can sign up with an address.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _ROLES = {
 
 
 class AccountImporter:
-    """The people of one import."""
+    """The accounts, OAuth clients and memberships of one import."""
 
     def __init__(self, operator: Client, tenants: Mapping[str, str], report: Report) -> None:
         """Write as `operator`; `tenants` has the tenant of each realm."""
@@ -48,11 +47,11 @@ class AccountImporter:
         self._tenants = tenants
         self._report = report
         self._accounts: dict[str, accounts_pb2.Account] = {}
-        # Addresses of accounts that surely are the source's.
+        # Addresses of accounts that this import created.
         self._own_addresses: set[str] = set()
 
     async def run(self, people: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
-        """Write all of them: people first, memberships last."""
+        """Import all entries, which are ordered: people first, memberships last."""
         async for chunk in read_chunks(people):  # type: ignore[arg-type]  # It hands on what it is given.
             for entry in chunk:
                 await self._write(entry)  # type: ignore[arg-type]  # As above.
@@ -86,7 +85,7 @@ class AccountImporter:
             email=person.email,
             display_name=person.display_name,
             password_hash=person.password_hash,
-            # An import that was interrupted knows its own accounts by it for a day.
+            # A repeated import recognizes its accounts by it for a day.
             request_id=f"import-{digest}",
         )
         for value, field in (
@@ -160,11 +159,11 @@ class AccountImporter:
 
 
 class _AccountNotOwned(Exception):
-    """An account may be somebody else's."""
+    """An account may belong to another person."""
 
 
 def count_read(entry: Person | OAuthClient | Membership | UnreadableRecord, report: Report) -> None:
-    """Count somebody who was read."""
+    """Count an entry that was read."""
     if isinstance(entry, UnreadableRecord):
         report.count_read(entry)
         return

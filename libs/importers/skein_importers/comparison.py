@@ -1,4 +1,4 @@
-"""Holding a source against what the tenant has: what is missing, what is different, in which fields. Writes nothing."""
+"""Compares a source with a tenant: missing records, different records, and their fields. Writes nothing."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _EXACT = 1e-6
 
 @dataclass(slots=True)
 class Comparison:
-    """What was found, by kind; ids and names of fields, never content."""
+    """The result of a comparison by kind: ids and field names, never content."""
 
     in_source: Counter[str] = field(default_factory=Counter)
     in_skein: Counter[str] = field(default_factory=Counter)
     missing: dict[str, CountWithSamples] = field(default_factory=dict)
     # By kind and the fields that differ.
     different: dict[tuple[str, str], CountWithSamples] = field(default_factory=dict)
-    # What no RPC reads back, by kind.
+    # Records that no RPC reads back, by kind.
     unchecked: Counter[str] = field(default_factory=Counter)
-    # What an import would refuse.
+    # Records that an import would refuse.
     unreadable: int = 0
-    # Realms that no tenant here has the slug of: all of them is missing.
+    # Realms without a tenant: all their records are missing.
     without_tenant: list[str] = field(default_factory=list)
 
     @property
@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def share(self) -> float:
-        """Return how large a part of the source that is."""
+        """Return the share of the source's records that differ, 0 to 1."""
         return self.differences / max(1, sum(self.in_source.values()))
 
     def add_missing(self, record: Record) -> None:
@@ -77,7 +77,7 @@ async def compare(
     comparison: Comparison,
     done: Callable[[int], None],
 ) -> None:
-    """Hold all records against the tenant of `api`."""
+    """Compare all records with the tenant of `api`."""
     context = WriterContext(api, Report())
     writers: dict[Kind, Writer] = {}
 
@@ -108,7 +108,7 @@ async def compare(
 
 
 async def _find(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message]:
-    """Return what is there of a batch; what has an id that no call takes is not."""
+    """Return the stored messages of a batch by name; records with invalid ids have none."""
     try:
         return await writer.find(batch)
     except NotFound:
@@ -138,7 +138,7 @@ async def count_all_missing(
 
 def _compare_record(writer: Writer, record: Record, stored: Message | None, comparison: Comparison) -> None:
     if stored is None and is_expired(record, datetime.now(UTC)):
-        # No reader sees it, so that nothing says whether it is there.
+        # No call returns expired records, so they cannot be compared.
         comparison.unchecked[record.kind] += 1
         return
     comparison.in_source[record.kind] += 1
@@ -152,7 +152,7 @@ def _compare_record(writer: Writer, record: Record, stored: Message | None, comp
 
 
 def differing_fields(expected: Message, stored: Message, excluded: Iterable[str]) -> list[str]:
-    """Return the fields that `wanted` has and `found` has otherwise; what the source leaves open may be anything."""
+    """Return the fields that differ between an expected and a stored message; unset expected fields are ignored."""
     names: list[str] = []
     texts = {descriptor.name for descriptor, _ in expected.ListFields() if json_fields.is_text(descriptor)}
     for descriptor, value in expected.ListFields():
@@ -162,7 +162,7 @@ def differing_fields(expected: Message, stored: Message, excluded: Iterable[str]
             if not exact.equal(value, _text(stored, descriptor.name)):
                 names.append(descriptor.name.removesuffix(json_fields.TEXT))
         elif descriptor.name + json_fields.TEXT in texts:
-            # Its text says more.
+            # The exact text beside it is compared instead.
             continue
         elif not _are_equal(value, getattr(stored, descriptor.name)):
             names.append(descriptor.name)
@@ -170,14 +170,14 @@ def differing_fields(expected: Message, stored: Message, excluded: Iterable[str]
 
 
 def _text(stored: Message, name: str) -> str | None:
-    """Return a JSON text; of a service that writes none, what the message beside it says."""
+    """Return a JSON text; of an older service without texts, the JSON of the message beside it."""
     text: str = getattr(stored, name)
     return text or json_text(stored, name.removesuffix(json_fields.TEXT))
 
 
 def _are_equal(expected: Any, stored: Any) -> bool:
     if not isinstance(expected, Message | str | bytes | int | float):
-        # Repeated; tags and the like come back in an order of their own.
+        # Repeated fields such as tags come back in another order.
         by_text = [sorted(map(str, map(_plain, values))) for values in (expected, stored)]
         return by_text[0] == by_text[1]
     if isinstance(expected, str):

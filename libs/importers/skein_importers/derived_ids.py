@@ -1,4 +1,4 @@
-"""Ids of records that have none, made of what they say."""
+"""Ids of records without an id, derived from their content."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DERIVED_DIGITS = 32
 
 
 def derived_id(given: Mapping[str, Any]) -> str:
-    """Return the id of a memory that has none: the same for the same line, so that a repeated import adds nothing.
+    """Return an id that depends on the line alone, so that a repeated import adds nothing.
 
-    Raises InvalidJson for a line that JSON cannot say.
+    Raises InvalidJson for numbers that JSON cannot express.
     """
     try:
         text = exact.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
@@ -29,7 +29,7 @@ def derived_id(given: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return values with floats for the Decimals that are doubles, as ids were made before there were others."""
+    """Return values with floats for Decimals that are doubles: earlier versions derived ids from floats."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):

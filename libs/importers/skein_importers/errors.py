@@ -1,4 +1,4 @@
-"""What ends an import before its time. Refusals of single records are counted in the report instead."""
+"""Errors that end an import. The report counts refusals of single records instead."""
 
 from __future__ import annotations
 

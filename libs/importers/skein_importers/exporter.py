@@ -1,7 +1,6 @@
-"""Writing a tenant as records that an import takes: sessions, messages, memories, links, and what surrounds them.
+"""Exports a tenant as records that an import reads: sessions, messages, memories, links, and related records.
 
-What has no external id is written under the id that the cluster gave it. What is written meanwhile may be missing: an
-export is no snapshot.
+Records without an external id keep the cluster's id. Concurrent writes may be missing: an export is not a snapshot.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from skein_client.client import Client
 
 _PAGE = 500
-# Archived ones too, which no list shows unless it is asked to.
+# Include archived memories, which lists leave out by default.
 _STATES = [name for name, number in session_pb2.SessionState.items() if number]
 
 
@@ -36,7 +35,7 @@ async def export(api: Client, write: Callable[[str], object]) -> Counter[str]:
         counts[kind] += 1
 
     await related_records.export_agents_and_subjects(api, put)
-    # Listed newest first and perhaps twice when one is updated meanwhile; written oldest first and once.
+    # Lists are newest first and may repeat a session that is updated meanwhile; write each once, oldest first.
     request = session_pb2.ListSessionsRequest(page_size=_PAGE, states=_STATES)
     listed = iterate_pages(api.sessions.ListSessions, request, "sessions")
     sessions = {session.session_id: session async for session in listed}

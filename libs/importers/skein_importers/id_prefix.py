@@ -1,4 +1,4 @@
-"""Putting a text before the ids of a source's sessions, messages and memories: two sources may both have a "1"."""
+"""Prefixes of ids of sessions, messages and memories, because two sources may both have a "1"."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from skein_importers.records import UnreadableRecord
     from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm, Source
 
-# Ids have 255 characters, and those of the source need most of them.
+# Ids have at most 255 characters, most of them for the source's own.
 PREFIX = re.compile(r"[!-~]{1,64}")
-# Fields that hold such an id, whether of the record itself or of one that it refers to.
+# Fields with such an id, of the record itself or of another record.
 _FIELDS: Mapping[Kind, tuple[str, ...]] = {
     Kind.SESSION: ("session_id",),
     Kind.MESSAGE: ("external_id", "session_id"),

@@ -1,4 +1,4 @@
-"""Bringing records into a tenant, through its public API. Importing the same records again changes nothing."""
+"""Imports records into a tenant through the public API. Importing the same records again changes nothing."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ __all__ = ["BATCH", "Importer", "Report", "read_all", "read_chunks"]
 Result = TypeVar("Result")
 
 BATCH = 100
-# Well below the 4 MiB that a request may have.
+# A request may have 4 MiB.
 BATCH_BYTES = 1_000_000
 # Records that are read ahead.
 _CHUNK = 500
-# What the record itself is to blame for; anything else ends the import.
+# Errors of single records; other errors end the import.
 _REFUSALS = (InvalidArgument, AlreadyExists, NotFound, FailedPrecondition, ResourceExhausted)
-# What passes by itself.
+# Errors that a later attempt avoids.
 _PASSING = frozenset({"RATE_LIMITED", "OVERLOADED", "TOO_MANY_ATTEMPTS"})
-# How long a rate limit is waited for when it names no time.
+# Pause after a rate limit that names no time.
 _PAUSE_SECONDS = 1.0
 
 
 class Importer:
-    """One import. Records come in the order of the file, which says in which order messages follow each other."""
+    """One import. Messages of a session keep the order of the records."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class Importer:
     ) -> None:
         """Write through `api`, `batch` records a call and `at_once` calls side by side.
 
-        `done` is called with the number dealt with, as it goes on. With an operator's `Client` models are
-        registered that the cluster does not know.
+        `done` is called with the number of records finished. An operator's `Client` registers models that the cluster
+        does not know.
         """
         self._report = report
         self._on_done = on_done
@@ -70,7 +70,7 @@ class Importer:
         self._pending: list[Record] = []
         self._bytes = 0
         self._kind: Kind | None = None
-        # Batches under way, by what their records have in common.
+        # Running batches, with the group of their records.
         self._running: dict[asyncio.Task[None], str] = {}
 
     async def run(self, records: Iterable[Record | UnreadableRecord]) -> None:
@@ -120,7 +120,7 @@ class Importer:
         writer = self._writer(batch[0].kind)
         group = writer.group(batch[0])
         if group:
-            # The messages of a session follow each other.
+            # Messages of a session must stay in order.
             await self._wait_for_batches(group)
         await self._slots.acquire()
         self._raise_failed()
@@ -135,7 +135,7 @@ class Importer:
         self._raise_failed()
 
     def _raise_failed(self) -> None:
-        """Forget batches that are done; raise what ended one."""
+        """Drop finished batches; raise the error of a failed one."""
         for task in [task for task in self._running if task.done()]:
             del self._running[task]
             task.result()
@@ -152,7 +152,7 @@ class Importer:
             self._slots.release()
 
     async def _new_records(self, writer: Writer, batch: Sequence[Record]) -> list[Record]:
-        """Return the records that are new to the tenant and to this batch; count the others as skipped."""
+        """Return the records that neither the tenant nor this batch has yet; count the others as skipped."""
         existing: set[str] = set()
         readable = batch
         if writer.checks_first:
@@ -166,7 +166,7 @@ class Importer:
         return list(new_records.values())
 
     async def _find_existing(self, writer: Writer, batch: Sequence[Record]) -> tuple[set[str], Sequence[Record]]:
-        """Return what of a batch is there, and the batch without what cannot be asked for, which is refused."""
+        """Return the names that exist, and the batch without records that cannot be looked up, which are refused."""
         try:
             return await self._call_with_retries(lambda: writer.existing_names(batch)), batch
         except (NotFound, InvalidArgument) as error:
@@ -174,14 +174,14 @@ class Importer:
                 for record in batch:
                     self._report.refuse(record, self._report.describe_error(error))
                 return set(), []
-        # An id that no call takes; the others of the batch are none the worse for it.
+        # One id is invalid: split the batch, so that the others are imported.
         middle = len(batch) // 2
         existing, readable = await self._find_existing(writer, batch[:middle])
         others_there, others = await self._find_existing(writer, batch[middle:])
         return existing | others_there, [*readable, *others]
 
     async def _write_or_split(self, writer: Writer, records: Sequence[Record]) -> None:
-        """Write records in one call; when that is refused, in parts, so that the faulty ones alone are left out."""
+        """Write records in one call; split a refused batch until only faulty records are left out."""
         records = writer.writable(records)
         if not records:
             return
@@ -236,7 +236,7 @@ class Importer:
 
 
 async def read_chunks(records: Iterable[Record | UnreadableRecord]) -> AsyncIterator[list[Record | UnreadableRecord]]:
-    """Read records in a thread, some ahead, one call at a time; the source is at rest when this ends."""
+    """Read chunks of records in a thread, one ahead. No read is running when this ends."""
     iterator = iter(records)
     reading = asyncio.create_task(asyncio.to_thread(_next, iterator))
     try:
@@ -250,7 +250,7 @@ async def read_chunks(records: Iterable[Record | UnreadableRecord]) -> AsyncIter
 
 
 def read_all(records: Iterable[Record | UnreadableRecord], report: Report, on_done: Callable[[int], None]) -> None:
-    """Read all records and write none."""
+    """Count all records without writing."""
     for record in records:
         report.count_read(record)
         on_done(1)

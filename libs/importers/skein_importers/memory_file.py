@@ -1,4 +1,4 @@
-"""A tenant's whole memory as one file (skein_export_v1), and such files or MemoryVault's back into a tenant."""
+"""Export of a tenant's whole memory as one file (skein_export_v1), and import of such files or MemoryVault's."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MODES = {
 }
 _PAGE = 1000
 _LINES = 500
-# What one call takes is 3 MiB; the end of a line is one byte more.
+# One call takes 3 MiB; each line adds one byte.
 _BYTES = 3_000_000
 
 
 @dataclass(kw_only=True, slots=True)
 class ImportCounts:
-    """What became of a file's items, by kind, and which of them were refused: the line, or the place in its list."""
+    """Counts of a file's items by kind, and the refused ones with their line, or their place in a list."""
 
     created: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class ImportCounts:
 
 
 async def export_memory(api: Client, write: Callable[[str], object]) -> int:
-    """Write the tenant's memory as it is now; return how many items."""
+    """Write the tenant's memory as of now; return the number of items."""
     request, count = pb.ExportDataRequest(page_size=_PAGE), 0
     while True:
         page = await api.snapshots.ExportData(request)
@@ -51,7 +51,7 @@ async def export_memory(api: Client, write: Callable[[str], object]) -> int:
 
 
 async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
-    """Store a file's items, portion by portion; repeating it changes nothing."""
+    """Import a file's items in batches. Repeating it changes nothing."""
     done = ImportCounts()
     for first, portion in _lines(text) if form == "skein" else _documents(text):
         response = await api.snapshots.ImportData(
@@ -65,7 +65,7 @@ async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Cut lines into portions that a call takes, each with the number of its first line."""
+    """Split lines into batches for one call, each with the number of its first line."""
     lines: list[str] = []
     first, size = 1, 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -80,10 +80,10 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _documents(text: str) -> Iterator[tuple[int, str]]:
-    """Cut MemoryVault's document into documents with a part of its lists each, memories first. Raises SourceInvalid."""
+    """Split MemoryVault's document into smaller documents, memories first. Raises SourceInvalid."""
     try:
         document = exact.loads(text)
-        # Finds numbers that JSON cannot say before a portion is stored.
+        # Find invalid numbers before the first batch is stored.
         exact.dumps(document)
     except (ValueError, ArithmeticError, RecursionError):
         message = "The file is no JSON: make the export again, and check that it is complete and holds no NaN."
@@ -91,7 +91,7 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
     inner = document.get("data") if isinstance(document, dict) else None
     lists = inner if isinstance(inner, dict) else document
     if not isinstance(lists, dict):
-        # What it is, is the service's to say.
+        # The service reports what is wrong.
         yield 1, text
         return
     head = {name: value for name, value in document.items() if isinstance(value, str)}

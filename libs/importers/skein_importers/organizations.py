@@ -1,4 +1,4 @@
-"""Organizations that are known by their slugs, and the names of those that every cluster has."""
+"""Organizations by their slugs, and the names of the default ones."""
 
 from __future__ import annotations
 

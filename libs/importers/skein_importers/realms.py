@@ -1,4 +1,4 @@
-"""Moving in: which realms of a source go into which tenants, and what is done there."""
+"""Imports and comparisons of a source's realms with their tenants."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     # Opens a client that acts in the tenant with this id.
     OpenTenant = Callable[[str], AbstractAsyncContextManager[Client]]
 
-# Calls side by side: more only wait for each other.
+# Concurrent calls: more do not help.
 _AT_ONCE = 4
 _SHOWN = 50
 
 
 def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
-    """Return the realms to bring. Raises ImportRefused, with their names, when it has to be said which."""
+    """Return the realms to import. Raises ImportRefused with their names when one must be chosen."""
     realms = source.tenants()
     if every:
         return realms
@@ -58,7 +58,7 @@ def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
 def dry_run(
     source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None], *, every: bool
 ) -> None:
-    """Read everything and write nothing."""
+    """Count everything without writing."""
     for realm in realms:
         read_all(source.records(realm, report.notes), report, done)
     if every:

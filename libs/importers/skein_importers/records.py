@@ -1,4 +1,4 @@
-"""Records that an import writes; and those of the `jsonl` format, a JSON object on each line.
+"""Records of an import, and their `jsonl` format with a JSON object per line.
 
 `sample/README.md` describes that format to people; the tables here are the same description for the program.
 """
@@ -35,7 +35,7 @@ LINE_BYTES = 32 * 1024 * 1024
 
 
 class Kind(StrEnum):
-    """What a record is, in the order in which records refer to each other; beside it what its item is."""
+    """Kinds of records in the order of their references; the comment names the item's message."""
 
     SUBJECT = "subject"  # Subject
     AGENT = "agent"  # Agent
@@ -58,7 +58,7 @@ class Kind(StrEnum):
 
 
 class RecordInvalid(Exception):
-    """A record cannot be read; the message says which field and why, `hint` what such a record wants."""
+    """A record cannot be read. The message names the field and the reason; `hint` shows what such a record needs."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         """Say `message`."""
@@ -70,16 +70,16 @@ class RecordInvalid(Exception):
 class Record:
     """One record of a file."""
 
-    # "line 12", or the id that it has in its own format.
+    # "line 12", or the record's id in its source.
     where: str
     kind: Kind
-    # Which message that is for which kind, Kind says.
+    # The message that Kind names.
     item: Any
-    # Of which table of its source; empty where a source has none.
+    # The source's table; empty for a source without tables.
     table: str = ""
 
     def __post_init__(self) -> None:
-        """Let messages have the exact numbers that sources mark."""
+        """Restore the exact numbers that sources marked."""
         if isinstance(self.item, Message):
             unmark_message(self.item)
 
@@ -96,7 +96,7 @@ class UnreadableRecord:
     where: str
     reason: str
     table: str = ""
-    # The fields that such a record wants, and one that works; empty where the format has no such hint.
+    # Required fields and a valid example; empty for formats without hints.
     hint: str = ""
 
 
@@ -130,7 +130,7 @@ class Field:
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
     required: bool = False
-    # Free JSON: what is read goes into the field and its text.
+    # Free JSON, which also fills the field's exact text.
     is_json: bool = False
 
 
@@ -181,7 +181,7 @@ def _at(name: str) -> Field:
 
 
 def _ordered(value: Message) -> Any:
-    """Return JSON with its keys in order: protobuf keeps none, and the same item must give the same line."""
+    """Return JSON with sorted keys: protobuf keeps no order, and equal items must give equal lines."""
     return _sorted(fields.to_values(value, with_texts=False, preserving_proto_field_name=True))
 
 
@@ -253,7 +253,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "metadata": _json("metadata"),
     },
     Kind.MEMORY: {
-        # Made of the line where there is none.
+        # Derived from the line when it is missing.
         "external_id": _optional("external_id"),
         "content": _optional("content"),
         "data": _json("data"),
@@ -311,7 +311,7 @@ ITEMS: Mapping[Kind, type[Message]] = {
     Kind.CONFLICT: curation_pb2.ResolveConflictRequest,
     Kind.POLICY: subjects_pb2.UpdatePolicyRequest,
 }
-# What may stand instead of a text.
+# Fields that may replace the text.
 _INSTEAD_OF_CONTENT: Mapping[Kind, tuple[str, ...]] = {
     Kind.MESSAGE: ("parts", "tool_calls", "tool_returns"),
     Kind.MEMORY: ("data",),
@@ -371,7 +371,7 @@ def _required_fields(kind: Kind, given: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(kind: Kind | None) -> str:
-    """Say which fields a line of a kind wants, and show one that works; None for a line whose kind is not known."""
+    """Return the required fields of a kind with a valid example; None for an unknown kind."""
     example = _EXAMPLES.get(kind or Kind.MEMORY, "")
     if kind is None:
         others = ", ".join(name for name in FIELDS if name is not Kind.MEMORY)
@@ -405,7 +405,7 @@ def line_of(kind: Kind, item: Message) -> str:
 
 
 def read_jsonl(path: Path) -> Iterator[Record | UnreadableRecord]:
-    """Read a file line by line; a line that cannot be read does not end it."""
+    """Read a file line by line; invalid lines become UnreadableRecord."""
     for number, line in enumerate(_bounded_lines(path), start=1):
         if line is None:
             yield UnreadableRecord(where=f"line {number}", reason=f"is longer than {LINE_BYTES} bytes")

@@ -1,6 +1,6 @@
-"""Writing what surrounds a tenant's memories and sessions: people, agents and what they carry, curation, the rules.
+"""Exports records related to memories and sessions: subjects, agents with tools and blocks, curation, policies.
 
-Each record is the message of the call that stores it again. Ids of memories are those that the export gives them.
+Each record is the request that stores it again. Memory ids are those of the export.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from skein_client.client import Client
 
 _PAGE = 500
-# Items whose vectors one call asks for.
+# Items of one call for vectors.
 _VECTORS = 100
-# The revision of a policy that nobody has changed, and what of it nobody sets.
+# The revision of an unchanged policy, and the fields that callers cannot set.
 _AS_MADE = 1
 _OF_THE_SERVICE = frozenset({"revision", "update_time", "updated_by"})
 
 
 def clear_revision(item: Message) -> None:
-    """Take from a message which revision of its row it is: elsewhere it would be refused as stale."""
+    """Clear a message's revision, which another cluster would refuse as stale."""
     for field, value in item.ListFields():
         if field.name == "revision":
             item.ClearField("revision")
@@ -39,7 +39,7 @@ def clear_revision(item: Message) -> None:
 
 
 async def export_agents_and_subjects(api: Client, put: Callable[[Kind, Message], None]) -> None:
-    """Write what sessions and memories may name: people, agents with their tools, and the blocks that they carry."""
+    """Export what sessions and memories refer to: subjects, agents, tools and blocks."""
     async for subject in iterate_pages(
         api.tenancy.ListSubjects, subjects_pb2.ListSubjectsRequest(page_size=_PAGE), "subjects"
     ):
@@ -65,7 +65,7 @@ async def export_agents_and_subjects(api: Client, put: Callable[[Kind, Message],
 
 
 async def export_session_items(api: Client, session_ids: Iterable[str], put: Callable[[Kind, Message], None]) -> None:
-    """Write what sessions hold beside their messages: short-term items, and what agents keep in mind."""
+    """Export the items and agent states of sessions."""
     for session_id in session_ids:
         request = states_pb2.ListItemsRequest(session_id=session_id, page_size=_PAGE)
         async for item in iterate_pages(api.sessions.ListItems, request, "items"):
@@ -84,7 +84,7 @@ async def export_session_items(api: Client, session_ids: Iterable[str], put: Cal
 
 
 async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
-    """Write the vectors that callers brought for memories, with who made them; the others are made anew elsewhere."""
+    """Export caller vectors of memories with their provider; other vectors are computed again."""
     remaining = list(names)
     while remaining:
         item_ids, remaining = remaining[:_VECTORS], remaining[_VECTORS:]
@@ -104,7 +104,7 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
 
 
 async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
-    """Write what was said of memories and of where they come from, and the tenant's own rules."""
+    """Export conflicts, aliases, source trust, and the tenant's policies and watches."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
     async for source in iterate_pages(api.curation.ListSourceTrust, trust, "source_trust"):
         said = curation_pb2.SetSourceTrustRequest(

@@ -1,6 +1,6 @@
-"""The tenants that belong to a source's realms: made once, known again by their slug and by what they were made for.
+"""Tenants of a source's realms, created once and recognized by slug and metadata.
 
-A tenant that only happens to have the slug is somebody else's: nothing is brought into it or compared with it.
+Another tenant with the same slug is never imported into or compared with.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from skein_client.client import Client
     from skein_importers.sources.base import Realm
 
-# Of a tenant's metadata: what it was made for.
+# Metadata key of the realm that a tenant was created for.
 _MARK = "moved_in"
 
 
 async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> dict[str, str]:
-    """Return the ids of the tenants that were made for realms, by the realms' keys. Raises SlugTaken."""
+    """Return the ids of tenants created for realms, by the realms' keys. Raises SlugTaken."""
     by_slug = {realm.slug: realm for realm in realms}
     for realm in realms:
         if by_slug[realm.slug] is not realm:
@@ -46,7 +46,7 @@ async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) ->
         named = by_slug.get(tenant.slug)
         if named is None:
             continue
-        # Whoever shares MemoryVault's token may have been given that brain's tenant before it is brought.
+        # The tenant of MemoryVault's shared token may exist before the import.
         is_legacy = tenant.slug == named.key == LEGACY_SLUG
         if not is_legacy and json_format.MessageToDict(tenant.metadata).get(_MARK) != _mark(form, named):
             raise _slug_taken(named)
@@ -55,7 +55,7 @@ async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) ->
 
 
 async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> Mapping[str, str]:
-    """Return the ids of the realms' tenants, by the realms' keys; make what is not there. Raises SlugTaken."""
+    """Return the ids of the realms' tenants, by the realms' keys; create missing ones. Raises SlugTaken."""
     found = await known_tenants(operator, form, realms)
     organization_id = await ensure_organization(operator, DEFAULT_NAME, DEFAULT_SLUG)
     for realm in realms:

@@ -1,4 +1,4 @@
-"""What is asked of Skein for a batch of operations: steps of calls that can run at once. Makes no call itself."""
+"""Plans of a batch of operations: steps of calls that can run at once. Makes no call itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RpcStep:
 
 Answer = Any
 Result = TypeVar("Result")
-# A plan yields calls that may run at once, is sent their answers or the SkeinErrors that they ended with, and returns.
+# A plan yields calls that may run at once, receives their responses or SkeinErrors, and returns its result.
 Plan = Generator["list[RpcStep]", "list[Answer]", Result]
 
 _MAX_GOT = 1000
@@ -44,12 +44,12 @@ _MAX_CREATED_BYTES = 2 * 1024 * 1024
 _MAX_FORGOTTEN = 200
 _MAX_PAGE = 1000
 MAX_HITS = 100
-# Others may write the same items meanwhile.
+# Attempts of a write with concurrent writes of the same items.
 _ATTEMPTS = 6
 
 
 def run_together(plans: Sequence[Plan[Any]]) -> Plan[list[Any]]:
-    """Run plans side by side: a step of all is one step."""
+    """Run plans in parallel: the next step of each is one step of all."""
     results: list[Any] = [None] * len(plans)
     waiting: dict[int, list[RpcStep]] = {}
 
@@ -79,7 +79,7 @@ class BatchPlanner:
     kind: str
 
     def get(self, wanted: Sequence[tuple[Namespace, str, bool]], now: datetime) -> Plan[list[Item | None]]:
-        """Read items, each by its namespace and key, and whether its time to live begins anew."""
+        """Read items by namespace, key, and whether to refresh their time to live."""
         ids = [self.root.item_id(namespace, key) for namespace, key, _ in wanted]
         stored = yield from self._read(ids)
         alive = {
@@ -128,7 +128,7 @@ class BatchPlanner:
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def put(self, drafts: Sequence[ItemDraft], now: datetime) -> Plan[None]:
-        """Write items, new ones in one call, and say that their namespaces are there."""
+        """Write items, new ones in one call, and register their namespaces."""
         remaining = {
             memory.external_id: memory for memory in (draft.memory(self.root, self.kind, now) for draft in drafts)
         }
@@ -141,7 +141,7 @@ class BatchPlanner:
         for _ in range(_ATTEMPTS):
             stored = yield from self._read(list(remaining))
             over = [name for name, memory in stored.items() if items.is_expired(memory, now)]
-            # An id that is taken by a memory that nobody can read was deleted by another client.
+            # A taken id that cannot be read belongs to a memory that another client deleted.
             yield from self._purge([*over, *(taken - set(stored))])
             taken = set()
             changes = {name: memory for name, memory in stored.items() if name not in over}
@@ -176,18 +176,18 @@ class BatchPlanner:
             raise last_error
 
     def _updated_fields(self, memory: memory_pb2.Memory) -> Sequence[str]:
-        """Return what an update writes; where another client took an item's id, its tags are not the item's yet."""
+        """Return the paths of an update; a memory of another client with the item's id also needs the tags."""
         return items.FIELDS if items.is_item(memory, self.root) else (*items.FIELDS, "tags")
 
     def delete(self, places: Sequence[tuple[Namespace, str]]) -> Plan[None]:
-        """Remove items for good, and what says that their namespaces are there where nothing is left in them."""
+        """Purge items, and the registration of namespaces that are empty then."""
         yield from self._purge([self.root.item_id(namespace, key) for namespace, key in places])
         namespaces = list(dict.fromkeys(namespace for namespace, _ in places))
         empty = yield from self._empty(namespaces)
         if not empty:
             return
         yield from self._purge([self.root.namespace_id(namespace) for namespace in empty])
-        # Somebody may have put an item there between the two.
+        # Another client may have put an item there meanwhile.
         still_empty = yield from self._empty(empty)
         back = [
             items.namespace_memory(self.root, self.kind, namespace)
@@ -200,14 +200,14 @@ class BatchPlanner:
                 _id_conflict(answer)
 
     def _empty(self, namespaces: Sequence[Namespace]) -> Plan[list[Namespace]]:
-        """Return those of some namespaces that hold no item."""
+        """Return the namespaces without items."""
         filters = [memory_pb2.MemoryFilter(tags_all=[self.root.own_tag(namespace)]) for namespace in namespaces]
         plans = [_next(self._pages(filter_, 1)) for filter_ in filters]
         pages = yield from run_together(plans)
         return [namespace for namespace, page in zip(namespaces, pages, strict=True) if not page]
 
     def _read(self, ids: Sequence[str]) -> Plan[dict[str, memory_pb2.Memory]]:
-        """Read memories by their external ids; those that are not there are left out."""
+        """Read memories by external id; missing ones are left out."""
         remaining = list(dict.fromkeys(ids))
         found: dict[str, memory_pb2.Memory] = {}
         while remaining:
@@ -225,7 +225,7 @@ class BatchPlanner:
     def _refresh(self, memories: Iterable[memory_pb2.Memory], now: datetime) -> Plan[None]:
         changed = [made for memory in memories if (made := items.ttl_update(memory, self.root, now)) is not None]
         if changed:
-            # Whoever changed one meanwhile has set its time anew as well.
+            # A concurrent write has refreshed the time as well.
             yield [_update(memory, memory.memory_id, ("expire_time", "metadata")) for memory in changed]
 
     def _purge(self, ids: Iterable[str]) -> Plan[None]:
@@ -290,7 +290,7 @@ class BatchPlanner:
         return not op.filter or search_filters.matches(items.to_item(memory, self.root).value, op.filter)
 
     def _pages(self, filter_: memory_pb2.MemoryFilter, size: int) -> Iterator[Plan[list[memory_pb2.Memory]]]:
-        """Yield a plan for each page, newest first; the one before is done when the next is asked for."""
+        """Yield a plan for each page, newest first; run each before the next."""
         request = memory_pb2.ListMemoriesRequest(filter=filter_, page_size=size)
         ended = False
 
@@ -301,7 +301,7 @@ class BatchPlanner:
                 listed = _id_conflict(answer)
                 request.page_token = listed.next_page_token
                 ended = not listed.next_page_token
-                # A page may be empty and not the last one.
+                # An empty page may not be the last.
                 if listed.memories or ended:
                     return list(listed.memories)
 
@@ -329,7 +329,7 @@ def _update(memory: memory_pb2.Memory, memory_id: str, fields: Sequence[str]) ->
 
 
 def _batches(memories: Sequence[memory_pb2.Memory]) -> Iterator[list[memory_pb2.Memory]]:
-    """Yield portions that one call takes, and whose answer it can give."""
+    """Yield batches within the limits of one call and its reply."""
     batch: list[memory_pb2.Memory] = []
     size = 0
     for memory in memories:

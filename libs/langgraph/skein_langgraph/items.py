@@ -1,4 +1,4 @@
-"""Items of LangGraph as memories, and back: the value as data, its texts as the content that is searched."""
+"""Items of LangGraph ↔ memories: the value is data, its texts are the searched content."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from skein_langgraph.namespaces import Namespace, StoreRoot
 
-# Data nests no deeper in messages; what lies below stands there as JSON text.
+# Deepest level of data; deeper values are kept as JSON text.
 _MAX_DEPTH = 20
-# The longest content that Skein takes unless a tenant's plan says otherwise.
+# Default limit of a memory's content, in characters.
 _MAX_CONTENT = 100_000
-# Whole numbers beyond are not whole in data any more.
+# Doubles cannot hold larger whole numbers exactly.
 _EXACT = 2**53
-# What an update of an item writes.
+# Paths of an item's update.
 FIELDS = ("content", "data", "metadata", "expire_time", "archive_time")
 WHOLE = "$"
-# A read sets the time to live anew once so much of it is over: not each read should be a write.
+# A read refreshes the time to live after this share of it, so that not every read is a write.
 _WORN = 0.1
 _MAX_MINUTES = 52_560_000
 _EMPTY = {"empty": True}
@@ -37,28 +37,28 @@ _EMPTY = {"empty": True}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ItemDraft:
-    """An item on its way in."""
+    """A new item."""
 
     namespace: Namespace
     key: str
     value: Mapping[str, Any]
     index: Literal[False] | Sequence[str]
-    # Minutes; None: it stays.
+    # In minutes; None for no expiry.
     ttl: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a time that no clock has."""
+        """Raise ValueError for an invalid time to live."""
         if self.ttl is not None and not 0 < self.ttl <= _MAX_MINUTES:
             message = f"an item lives for more than 0 and up to {_MAX_MINUTES} minutes (a century), not {self.ttl}"
             raise ValueError(message)
 
     def memory(self, root: StoreRoot, kind: str, now: datetime) -> memory_pb2.Memory:
-        """Return the memory that the item is. Raises TypeError or ValueError for a value that is no JSON."""
+        """Return the item's memory. Raises TypeError or ValueError for a value that is not JSON."""
         plain: dict[str, Any] = exact_json.loads(exact_json.dumps(dict(self.value)))
         own: dict[str, Any] = {"namespace": list(self.namespace), "key": self.key}
         data = _prune(plain) or _EMPTY
         if _text(_plain(_struct(data))) != _text(plain):
-            # Data has one kind of number, 1 and 1.0 alike, and a depth.
+            # Data cannot tell 1 from 1.0, and has a limited depth.
             own["exact"] = exact_json.dumps(plain)
         if self.ttl is not None:
             own["ttl_minutes"] = self.ttl
@@ -76,7 +76,7 @@ class ItemDraft:
 
 
 def namespace_memory(root: StoreRoot, kind: str, namespace: Namespace) -> memory_pb2.Memory:
-    """Return the memory that says that a namespace is there; nothing in it is searched."""
+    """Return the memory that registers a namespace; nothing in it is searched."""
     made = memory_pb2.Memory(
         external_id=root.namespace_id(namespace), type=kind, tags=root.registry_tags(namespace), source="langgraph"
     )
@@ -84,35 +84,35 @@ def namespace_memory(root: StoreRoot, kind: str, namespace: Namespace) -> memory
 
 
 def namespace_of(memory: memory_pb2.Memory, root: StoreRoot) -> Namespace | None:
-    """Return the namespace that such a memory speaks of; None for one that somebody else gave the same tag."""
+    """Return the namespace that a memory registers; None for a memory of another client with the same tag."""
     found = _labels((exact_json.get_json(memory, "data") or {}).get("namespace"))
     return found if found is not None and memory.external_id == root.namespace_id(found) else None
 
 
 def is_item(memory: memory_pb2.Memory, root: StoreRoot) -> bool:
-    """Say whether a store wrote a memory, and not another client that gave it the same tags or id."""
+    """Say whether a memory is an item, not another client's memory with the same tags or id."""
     own = _store_fields(memory, root)
     namespace, key = _labels(own.get("namespace")), own.get("key")
     return namespace is not None and isinstance(key, str) and memory.external_id == root.item_id(namespace, key)
 
 
 def to_item(memory: memory_pb2.Memory, root: StoreRoot) -> Item:
-    """Return the item that a memory is."""
+    """Return a memory's item."""
     return Item(**_facts(memory, root))
 
 
 def search_item(memory: memory_pb2.Memory, root: StoreRoot, score: float | None = None) -> SearchItem:
-    """Return the item that a search found."""
+    """Return a memory's item with its score."""
     return SearchItem(**_facts(memory, root), score=score)
 
 
 def is_expired(memory: memory_pb2.Memory, now: datetime) -> bool:
-    """Say whether its time is over: Skein reads such a memory by its id until it is purged."""
+    """Say whether an item has expired: Skein still returns it by id until its purge."""
     return memory.HasField("expire_time") and _moment(memory, "expire_time") <= now
 
 
 def ttl_update(memory: memory_pb2.Memory, root: StoreRoot, now: datetime) -> memory_pb2.Memory | None:
-    """Return what sets an item's time to live anew; None where there is none, or hardly anything of it is over."""
+    """Return the update that refreshes an item's time to live; None without one, or when little of it is over."""
     own = _store_fields(memory, root)
     minutes = own.get("ttl_minutes")
     if minutes is None:
@@ -120,7 +120,7 @@ def ttl_update(memory: memory_pb2.Memory, root: StoreRoot, now: datetime) -> mem
     life = timedelta(minutes=float(minutes))
     if _moment(memory, "expire_time") - now > life * (1 - _WORN):
         return None
-    # Being read is no change of the item.
+    # A read must not change update_time.
     own["updated_at"] = _updated_at(memory, own).isoformat()
     made = memory_pb2.Memory(memory_id=memory.memory_id, revision=memory.revision)
     exact_json.set_json(made, "metadata", {root.name: own})
@@ -129,7 +129,7 @@ def ttl_update(memory: memory_pb2.Memory, root: StoreRoot, now: datetime) -> mem
 
 
 def search_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str]) -> str:
-    """Return what is searched of a value: the texts at some paths, or all of it, a line for each leaf."""
+    """Return a value's searched text: the texts at some paths, or the whole value, one line per leaf."""
     if index is False:
         return ""
     lines: list[str] = []
@@ -140,7 +140,7 @@ def search_text(value: Mapping[str, Any], index: Literal[False] | Sequence[str])
 
 def _facts(memory: memory_pb2.Memory, root: StoreRoot) -> dict[str, Any]:
     own = _store_fields(memory, root)
-    # Names are in order: what is read goes into prompts, and should be the same each time.
+    # Sorted names keep prompts stable.
     value = exact_json.loads(own["exact"]) if "exact" in own else _ordered(exact_json.get_json(memory, "data") or {})
     return {
         "namespace": tuple(own["namespace"]),
@@ -191,7 +191,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _plain(struct: Struct) -> dict[str, Any]:
-    """Return what a Struct keeps of data: numbers without a fraction are whole."""
+    """Return a value as a Struct returns it: numbers without a fraction become whole."""
     return {name: _value(struct.fields[name]) for name in sorted(struct.fields)}
 
 

@@ -1,4 +1,4 @@
-"""Where an item of LangGraph lies in Skein: its external id, and a tag for each namespace that it is in.
+"""Ids and tags of LangGraph's items in Skein: an external id, and a tag for each enclosing namespace.
 
 The labels of a namespace hold no period and are not empty, so "users.anna" is a path and ".." ends one.
 """
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Namespace = tuple[str, ...]
-# What Skein's ids and tags have room for.
+# Longest id or tag.
 _MAX_CHARACTERS = 255
-# A memory has up to 100 tags: one for each level of the namespace, and two more.
+# A memory has at most 100 tags: one per level of the namespace, and two more.
 MAX_DEPTH = 90
 _ROOT = re.compile(r"[a-z][a-z0-9_]{0,31}")
-# What the tags and ids of a root begin with besides the root itself: none of it is a root of its own.
+# Suffixes of a root in tags and ids, with which no root may end.
 _TAKEN = ("_in", "_namespace", "_namespaces")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreRoot:
-    """The name below which one store keeps its things, apart from all else in the tenant."""
+    """The name that separates one store's memories from others in the tenant."""
 
     name: str
 
     def __post_init__(self) -> None:
-        """Refuse a name that could not be told from what follows it."""
+        """Raise ValueError for an ambiguous name."""
         if not _ROOT.fullmatch(self.name):
             message = f"a store's root is a lower-case word of letters, digits and _, up to 32, not {self.name!r}"
             raise ValueError(message)
@@ -43,7 +43,7 @@ class StoreRoot:
         return _shorten(f"{self.name}:", f"{_path(namespace)}..{key}")
 
     def namespace_id(self, namespace: Namespace) -> str:
-        """Return the external id of the memory that says that a namespace is there."""
+        """Return the external id of the memory that registers a namespace."""
         return _shorten(f"{self.name}_namespace:", _path(namespace))
 
     def prefix_tag(self, prefix: Sequence[str]) -> str:
@@ -51,11 +51,11 @@ class StoreRoot:
         return _shorten(f"{self.name}:", _path(prefix)) if prefix else self.name
 
     def own_tag(self, namespace: Namespace) -> str:
-        """Return the tag of the items that lie in a namespace itself."""
+        """Return the tag of the items directly in a namespace."""
         return _shorten(f"{self.name}_in:", _path(namespace))
 
     def registry_tag(self, prefix: Sequence[str]) -> str:
-        """Return the tag of the memories that say which namespaces there are below a prefix."""
+        """Return the tag of the memories that register namespaces below a prefix."""
         name = f"{self.name}_namespaces"
         return _shorten(f"{name}:", _path(prefix)) if prefix else name
 
@@ -65,7 +65,7 @@ class StoreRoot:
         return [*(self.prefix_tag(namespace[:depth]) for depth in range(len(namespace) + 1)), self.own_tag(namespace)]
 
     def registry_tags(self, namespace: Namespace) -> list[str]:
-        """Return the tags of the memory that says that a namespace is there."""
+        """Return the tags of the memory that registers a namespace."""
         _require_length(namespace)
         return [self.registry_tag(namespace[:depth]) for depth in range(len(namespace) + 1)]
 
@@ -75,7 +75,7 @@ def _path(labels: Sequence[str]) -> str:
 
 
 def _shorten(start: str, path: str) -> str:
-    """Return a path as it is, or its digest where there is no room; no path begins with two periods."""
+    """Return a path, or its digest when it is too long; no path begins with two periods."""
     whole = f"{start}{path}"
     if len(whole) <= _MAX_CHARACTERS:
         return whole

@@ -1,4 +1,4 @@
-"""Which items and namespaces a search asks for: LangGraph's filters, and what of them Skein's indexes can answer."""
+"""LangGraph's filters of items and namespaces, and the part that Skein's indexes can answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skein_langgraph.namespaces import Namespace
 
-# Items, or namespaces, that one operation looks at.
+# Most items or namespaces that one operation scans.
 MAX_LOOKED_AT = 10_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_TEXT = 200
@@ -25,16 +25,16 @@ _OPERATORS = frozenset({"$eq", "$ne", "$gt", "$gte", "$lt", "$lte"})
 
 
 class SearchLimitExceeded(ValueError):
-    """An operation would have to look at more than 10,000 things; the message says what to narrow."""
+    """An operation would scan more than 10,000 rows; the message says what to narrow."""
 
 
 def matches(value: Mapping[str, Any], expected: Mapping[str, Any] | None) -> bool:
-    """Say whether a value passes a filter. Raises ValueError for an operator that there is none of."""
+    """Say whether a value matches a filter. Raises ValueError for an unknown operator."""
     return all(_equal(value.get(name), condition) for name, condition in (expected or {}).items())
 
 
 def to_filter(expected: Mapping[str, Any] | None) -> str:
-    """Return a condition of Skein's that all matching items pass, and perhaps others: what indexes can answer."""
+    """Return a Skein condition for indexes, which all matching items pass and perhaps others."""
     found = ""
     for path, text in _texts("data", expected or {}, 0):
         longer = f"{found} AND {path} = {_quoted(text)}" if found else f"{path} = {_quoted(text)}"
@@ -45,12 +45,12 @@ def to_filter(expected: Mapping[str, Any] | None) -> str:
 
 
 def namespace_matches(namespace: Namespace, conditions: Iterable[MatchCondition]) -> bool:
-    """Say whether a namespace is what all conditions ask for."""
+    """Say whether a namespace matches all conditions."""
     return all(_matches_condition(namespace, condition) for condition in conditions)
 
 
 def common_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
-    """Return the longest prefix without a wildcard that all namespaces asked for have."""
+    """Return the longest common prefix without a wildcard."""
     best: Namespace = ()
     for condition in conditions:
         if condition.match_type == "prefix":
@@ -101,9 +101,9 @@ def _compare(value: Any, operator: str, operand: Any) -> bool:
 
 
 def _ordered(value: Any, operand: Any) -> tuple[Any, Any]:
-    """Return what can be put in order, as numbers where both are, else as texts where both are; else nothing."""
+    """Return both values as numbers or as texts for comparison, or two None."""
     if _is_number(value) and _is_number(operand):
-        # As they are: rounded, large ones are alike.
+        # Unrounded: large numbers would become equal.
         return value, operand
     try:
         return float(value), float(operand)
@@ -116,7 +116,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _texts(path: str, expected: Mapping[str, Any], depth: int) -> Iterable[tuple[str, str]]:
-    """Yield the properties that must have a certain text. Only texts are equal in Skein when they are in Python."""
+    """Yield the properties that must equal a text. Only texts compare in Skein as in Python."""
     if depth >= _MAX_STEPS:
         return
     for name, condition in expected.items():

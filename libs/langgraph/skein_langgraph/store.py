@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
-# Changes of one batch that are under way at once.
+# Concurrent calls of one batch.
 _AT_ONCE = 8
 
-# The type of the memories that hold items: of their data nothing is searched, what `index` names is their content.
+# The type of items' memories: their data is not searched, and `index` chooses their content.
 _TYPE = "langgraph"
 
 
@@ -117,7 +117,7 @@ class SkeinStore(BaseStore):
             await self._open_async.aclose()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations: what is read in them is as it was before what they write. Raises SkeinError."""
+        """Run operations; reads see the state before the writes. Raises SkeinError."""
         if self._sync_client is not None:
             return _run(self._plan(list(ops)), self._sync_client)
         if self._async_client is None or self._loop is None:
@@ -153,14 +153,14 @@ class SkeinStore(BaseStore):
             results[at] = item
         for (at, _), found in zip(others, read, strict=True):
             results[at] = found
-        # Of two writes to one place the later counts.
+        # The later of two writes to one item counts.
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         drafts = [self._draft(op) for op in puts.values() if op.value is not None]
         deleted = [place for place, op in puts.items() if op.value is None]
         if drafts:
             yield from self._planner.put(drafts, now)
         if deleted:
-            # Afterwards: whether a namespace is empty now is a question that comes with it.
+            # Deletions come last, because they check for empty namespaces.
             yield from self._planner.delete(deleted)
         return results
 

@@ -1,4 +1,4 @@
-"""The systems that people move in from: for each format a module that reads it, and knows nothing of writing."""
+"""Formats of other memory systems, each with a module that reads it and never writes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A format, and which module reads it."""
+    """A format and its module."""
 
-    # Of this package; has `open_source(source)`, a context manager.
+    # A module of this package with the context manager `open_source(source)`.
     module: str
-    # `open_source(source, vectors)`: it takes --vectors.
+    # The module has `open_source(source, vectors)`.
     has_vectors: bool = False
-    # SOURCE is no file.
+    # SOURCE is a URL.
     is_url: bool = False
 
     def open(self, source: str, vectors: str = "") -> AbstractContextManager[Source]:
-        """Open a source; its module is imported only now. Raises SourceInvalid."""
+        """Import the module and open a source. Raises SourceInvalid."""
         module = importlib.import_module(f"{__name__}.{self.module}")
         opener = cast("Callable[..., AbstractContextManager[Source]]", module.open_source)
         return opener(source, vectors) if self.has_vectors else opener(source)

@@ -1,7 +1,7 @@
-"""`agentmem-pg`: AgentMem's tables in Postgres, an organization after the other.
+"""`agentmem-pg`: AgentMem's tables in Postgres; each organization is a realm.
 
-There a message belongs to an agent and a user; here to a session, so each such pair gets one. Rows that are deleted
-there stay behind. What has no field here is kept under `metadata.agentmem` (of a user under `profile.agentmem`).
+Each pair of agent and user becomes a session, which holds their messages. Deleted rows are ignored. Values without a
+field are kept under `metadata.agentmem` (of a user under `profile.agentmem`).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class AgentMem:
         self._database = database
 
     def tenants(self) -> list[Realm]:
-        """Return the organizations, but for deleted ones."""
+        """Return the organizations without deleted ones."""
         found = [
             Realm(key=row["id"], name=row["name"], slug=slug_of(row["name"], row["id"]))
             for row in self._database.rows("organizations")
@@ -129,7 +129,7 @@ class AgentMem:
         return sorted(found, key=lambda realm: realm.key)
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: its users do not sign in. Organizations that are deleted stay behind."""
+        """Return nothing, because its users do not log in; count deleted organizations as ignored."""
         yield from ()
         for row in self._database.rows("organizations"):
             notes.read("organizations")
@@ -160,7 +160,7 @@ class _Organization:
         self._tools: set[str] = set()
 
     def table(self, table: str, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
-        """Read its rows of a table; a row that cannot be read does not end it."""
+        """Read the organization's rows of a table; invalid rows become UnreadableRecord."""
         kept = f"{'profile' if table == 'users' else 'metadata'}.agentmem"
         for values in self._database.rows(table, "organization_id = $1", self._key):
             yield from self._read(Row(table, str(values["id"]), values, self._notes, kept), read)
@@ -168,7 +168,7 @@ class _Organization:
     def attached(
         self, table: str, column: str, whose: str, read: Callable[[Row], tuple[Kind, Message]]
     ) -> Iterator[Record | UnreadableRecord]:
-        """Read what of its tools or blocks is attached to which agent."""
+        """Read the attachments of tools or blocks to agents."""
         if not (self._database.has(table) and self._database.has(whose)):
             return
         gone = " OR ".join(
@@ -198,7 +198,7 @@ class _Organization:
             yield Record(where=row.where, kind=kind, item=set_times(row, kind, item), table=row.table)
 
     def sessions(self) -> Iterator[Record | UnreadableRecord]:
-        """Make a session for each agent and user that have messages together."""
+        """Create a session for each agent and user with common messages."""
         is_known = "is_deleted" in self._database.columns("messages")
         statement = _SESSIONS.format(deleted="AND is_deleted IS NOT TRUE" if is_known else "")
         for values in self._database.query(statement, self._key):
@@ -263,7 +263,7 @@ class _Organization:
         metadata = row.mapping("metadata_", rest)
         name = row.required_text("name")
         if name in self._tools:
-            # Names are one tool's alone here; the end of the id keeps them apart, whoever comes first.
+            # Tool names are unique here; the end of the id tells equal names apart in any order.
             name = f"{name[:240]}-{hashlib.sha256(row.text('id').encode()).hexdigest()[:8]}"
             row.count_converted("name", "another tool has it: a few letters were added")
         self._tools.add(name)
@@ -388,13 +388,13 @@ def open_source(source: str) -> Iterator[AgentMem]:
 
 
 def session_of(agent_id: str, user_id: str) -> str:
-    """Return the id of the session of an agent and a user, the same each time."""
+    """Return the stable id of the session of an agent and a user."""
     plain = f"{agent_id}:{user_id}"
     return plain if len(plain) <= _ID else f"agentmem-{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def _by(row: Row, *, created: bool = True) -> dict[str, Any]:
-    """Return when and by whom a row was written, as far as no field here takes it."""
+    """Return a row's times and authors that have no field here."""
     rest: dict[str, Any] = {}
     for column in ("created_at", "updated_at") if created else ("updated_at",):
         if not created and row.value(column) == row.value("created_at"):

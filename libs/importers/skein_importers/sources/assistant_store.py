@@ -1,4 +1,4 @@
-"""Stores of voice assistants' memory agents: one SQLite table, or one JSON document, of entries that look alike."""
+"""Stores of voice assistants' memory agents: entries of one form in an SQLite table or a JSON document."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from skein_importers.sources.base import Notes
 
 _LOOKED_AT = 4096
-# Where entries keep what they say.
+# Columns of an entry's text.
 _TEXTS = ("text", "content", "message", "summary", "value", "description")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreFormat:
-    """What a store's entries look like."""
+    """The form of a store's entries."""
 
-    # How its tables or members are called in reports.
+    # Name of its tables or members in reports.
     table: str
-    # The field that names an entry; where a document is an object, its names are that.
+    # The id field; in an object, the keys are the ids.
     key: str
-    # One of these is there, in a table all that are.
+    # Fields of which an entry has at least one.
     fields: Sequence[str]
     # Members of a document that hold entries.
     inside: Sequence[str]
 
 
 class AssistantStore:
-    """An open store; the only realm is all of it."""
+    """An open store, which is one realm."""
 
     def __init__(self, source: str, shape: StoreFormat, database: Database | None, table: str) -> None:
         """Read entries of `shape` from a database's table, or from the document at `source`."""
@@ -55,7 +55,7 @@ class AssistantStore:
         self._table = table
 
     def rows(self, notes: Notes, table: str = "") -> Iterator[Row]:
-        """Read entry by entry; `table` is what reports call them."""
+        """Read entries one by one; `table` is their name in reports."""
         for place, (name, value) in enumerate(self._entries(), 1):
             values = value if isinstance(value, dict) else {}
             if name and not values.keys() & {self._shape.key, *self._shape.fields}:
@@ -98,7 +98,7 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
 def convert_rows(
     rows: Iterable[Row], bring: Callable[[Row], Iterable[Record]], *, counted: bool = True
 ) -> Iterator[Record | UnreadableRecord]:
-    """Bring rows one by one; one that cannot come along does not end it. Uncounted ones were read before."""
+    """Convert rows one by one; invalid rows become UnreadableRecord. `uncounted` rows were counted before."""
     for row in rows:
         if counted:
             row.notes.read(row.table)
@@ -117,12 +117,12 @@ def convert_rows(
 
 
 def one_realm(name: str) -> list[Realm]:
-    """Return the realm of a source that keeps nothing apart."""
+    """Return the realm of a source that has only one."""
     return [Realm(key=name, name=name, slug=name)]
 
 
 def text_of(row: Row, column: str, value: Any) -> str:
-    """Return what an entry says: its text, or all of it as it is written."""
+    """Return an entry's text, or the whole entry as text."""
     if isinstance(value, str):
         return _cleaned(value)
     if isinstance(value, dict):
@@ -136,7 +136,7 @@ def text_of(row: Row, column: str, value: Any) -> str:
 
 
 def json_to_text(value: Any) -> str:
-    """Write JSON as a person would say it: "name: Ada; likes: tea, jazz"."""
+    """Return JSON as readable text: "name: Ada; likes: tea, jazz"."""
     if isinstance(value, dict):
         return "; ".join(
             f"{name}: {json_to_text(inner)}" for name, inner in value.items() if inner not in (None, "", [], {})
@@ -155,7 +155,7 @@ def tags_of(row: Row, column: str) -> list[str]:
 
 
 def vector_of(value: Any) -> list[float] | None:
-    """Return a vector that is a list, JSON, or packed as 32-bit numbers; None for what is none."""
+    """Return a vector from a list, JSON, or packed float32; None for anything else."""
     if isinstance(value, bytes) and value[:1] != b"[":
         value = array("f", value).tolist() if value and len(value) % 4 == 0 else None
     elif isinstance(value, str | bytes):
@@ -175,7 +175,7 @@ def vector_of(value: Any) -> list[float] | None:
 
 
 def metadata_of(column: str, values: Mapping[str, Any]) -> Struct | None:
-    """Return JSON for a message; None for none. Raises Unusable for what has no place there."""
+    """Return JSON for a message; None for none. Raises RowRefused for values that JSON cannot hold."""
     if not values:
         return None
     try:
@@ -185,7 +185,7 @@ def metadata_of(column: str, values: Mapping[str, Any]) -> Struct | None:
 
 
 def unmapped_fields(row: Row, known: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that have no place of their own, for the metadata."""
+    """Return the fields without a target, for the metadata."""
     rest: dict[str, Any] = {}
     for name, value in row.values.items():
         if name in known or name == "rowid" or value is None:

@@ -1,7 +1,6 @@
-"""What every format of a system that people move in from is read by: sources, their realms, and notes for the report.
+"""The interface of all formats: sources, their realms, and notes for the report.
 
-A source is read in a worker thread, one call after another and never two at once; a source that needs an event loop has
-one of its own.
+A source is read in a worker thread, one call at a time; a source that needs an event loop has its own.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
 
     from skein_importers.records import Record, UnreadableRecord
 
-# Places that a report names of everything of one sort.
+# Places that a report names for one kind of note.
 SAMPLES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Realm:
-    """What a source keeps apart from everything else in it, and a tenant keeps apart here."""
+    """An isolated part of a source, which becomes a tenant."""
 
     # Its id in the source; --realm takes it, or either slug.
     key: str
@@ -35,11 +34,11 @@ class Realm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Person:
-    """Somebody who signs in to the source."""
+    """A person with an account in the source."""
 
     where: str
     email: str
-    # As AuthService's CreateAccount takes it; empty for nobody who has a password.
+    # In the form of AuthService's CreateAccount; empty without a password.
     password_hash: str = ""
     display_name: str = ""
     create_time: datetime | None = None
@@ -48,7 +47,7 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OAuthClient:
-    """A program that signs people in through OAuth."""
+    """An OAuth client of the source."""
 
     where: str
     client_id: str
@@ -65,7 +64,7 @@ class OAuthClient:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Membership:
-    """What a person may do in a realm."""
+    """A person's role in a realm."""
 
     where: str
     realm: str
@@ -76,7 +75,7 @@ class Membership:
 
 @dataclass(slots=True)
 class CountWithSamples:
-    """How often something happened, and where first."""
+    """A count, and its first places."""
 
     count: int = 0
     samples: list[str] = field(default_factory=list)
@@ -90,13 +89,13 @@ class CountWithSamples:
 
 @dataclass(slots=True)
 class Notes:
-    """What the mapping report says beside what was written: places and counts, never content."""
+    """Notes of the mapping report: places and counts, never content."""
 
     # Rows read, by table.
     rows: Counter[str] = field(default_factory=Counter)
-    # Values that came over in another form, by table, column and what was done.
+    # Converted values by table, column and conversion.
     conversions: dict[tuple[str, str, str], CountWithSamples] = field(default_factory=dict)
-    # Rows knowingly left behind, by table and why.
+    # Rows ignored on purpose, by table and reason.
     ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def read(self, table: str) -> None:
@@ -104,11 +103,11 @@ class Notes:
         self.rows[table] += 1
 
     def count_converted(self, table: str, column: str, how: str, where: str) -> None:
-        """Count a value that came over in another form; `how` says which, `where` names the row."""
+        """Count a converted value; `how` names the conversion, `where` the row."""
         self.conversions.setdefault((table, column, how), CountWithSamples()).add(where)
 
     def count_ignored(self, table: str, why: str) -> None:
-        """Count a row that was left behind."""
+        """Count an ignored row."""
         self.ignored[table, why] += 1
 
 
@@ -120,10 +119,10 @@ class Source(Protocol):
         """The name of its format."""
 
     def tenants(self) -> list[Realm]:
-        """Return its realms, in the order of their keys; a source that keeps nothing apart has one."""
+        """Return the realms in the order of their keys, at least one."""
 
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
-        """Read a realm row by row, the same order each time, kinds in the order of `Kind`."""
+        """Read a realm's records in a stable order, kinds in the order of `Kind`."""
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Read who signs in: people, then clients, then memberships; nothing where there are no accounts."""
+        """Read people, then OAuth clients, then memberships; empty for a source without accounts."""

@@ -66,7 +66,7 @@ class ContextualMemory:
         return one_realm(NAME)
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: it has no accounts."""
+        """Return nothing: it has no accounts."""
         return iter(())
 
     def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
@@ -76,7 +76,7 @@ class ContextualMemory:
         yield from convert_rows(self._store.rows(notes, "embeddings"), self._embedding, counted=False)
 
     def _sessions(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
-        """Read each session once, as old as the first context that names it."""
+        """Read each session once, with the time of its first context."""
         seen: set[str] = set()
 
         def session(row: Row) -> Iterator[Record]:
@@ -148,7 +148,7 @@ def open_source(source: str) -> Iterator[ContextualMemory]:
 
 
 def _data(row: Row, rest: dict[str, Any]) -> Any:
-    """Return context_data: JSON, or the text that it is."""
+    """Return context_data as JSON, or as text."""
     value = row.value("context_data")
     if isinstance(value, str):
         try:

@@ -5,7 +5,7 @@
 | memory_users | subjects; github_id and github_login in the profile |
 | memory_sessions | sessions, with their state, title, time and metadata |
 | memory_messages | messages <session_id>/<id>, by session and time |
-| memory_session_tokens | stay behind: whoever signs in gets a new one |
+| memory_session_tokens | ignored: each login creates a new one |
 | memory_short_term_items | items of their session, for as long as is left |
 | memory_long_term_items | memories by their ids; importance 1 to 10 becomes 0 to 1 |
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NAME = "duyetbot-d1"
 _USERS, _SESSIONS, _MESSAGES, _TOKENS = "memory_users", "memory_sessions", "memory_messages", "memory_session_tokens"
-# By the names that they had before and after the tables got their prefix.
+# Tables by their names with and without the prefix.
 _SHORT = ("memory_short_term_items", "memory_short_term", "short_term_memory")
 _LONG = ("memory_long_term_items", "memory_long_term", "long_term_memory")
 TABLES = {
@@ -98,11 +98,11 @@ class Duyetbot:
         self._now = datetime.now(UTC)
 
     def tenants(self) -> list[Realm]:
-        """Return its one realm: its users are people of one tenant."""
+        """Return its one realm."""
         return one_realm("duyetbot")
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: whoever has a GitHub account signs in with it."""
+        """Return nothing: users log in with their GitHub accounts."""
         return iter(())
 
     def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
@@ -128,7 +128,7 @@ class Duyetbot:
             yield Row(table, str(key)[:80], values, notes)
 
     def _losers(self, table: str) -> set[int]:
-        """Return the rows whose key a newer one has."""
+        """Return the rows whose key a newer row has."""
         if not self._database.has(table):
             return set()
         newest = ", ".join(
@@ -234,7 +234,7 @@ def _message(row: Row) -> Iterator[Record]:
 
 
 def _memories(losers: Collection[int]) -> Callable[[Row], Iterator[Record]]:
-    """Return what reads long-term items, of which `losers` have lost their key to newer ones."""
+    """Return the reader of long-term items; a newer item has the key of each of `losers`."""
     return lambda row: _memory(row, has_key=row.value("rowid") not in losers)
 
 
@@ -245,7 +245,7 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
     if not content:
         raise RowRefused("it says nothing: value is empty")
     memory = memory_pb2.Memory(
-        # A number is no name in a tenant that others may move into.
+        # A bare number may collide with ids of other sources.
         external_id=row.text("id") if isinstance(row.value("id"), str) else f"{row.table}/{_identity(row)}",
         type=row.name("category", "note"),
         content=content,
@@ -272,7 +272,7 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
 
 
 def _identity(row: Row) -> str:
-    """Return the row's id; where it has none, its place."""
+    """Return the row's id, or its place without one."""
     return row.text("id") if isinstance(row.value("id"), str) else str(row.value("id") or row.value("rowid"))
 
 

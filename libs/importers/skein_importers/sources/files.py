@@ -1,4 +1,4 @@
-"""Files of records that are Skein's own, or a conversation's, as sources."""
+"""Files of Skein's own records or of LoCoMo conversations, as sources."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class File:
             raise SourceInvalid(message) from None
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody."""
+        """Return nothing."""
         return iter(())
 
 
 @contextmanager
 def open_file(name: str, path: str) -> Iterator[File]:
-    """Hand out a file, which is opened when it is read; it may be a pipe."""
+    """Return a file as a source; it is opened when it is read and may be a pipe."""
     yield File(name, Path(path))

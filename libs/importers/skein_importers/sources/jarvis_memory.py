@@ -1,4 +1,4 @@
-"""`jarvis-memory`: jarvis_memory_pc2's users, each with everything about them.
+"""`jarvis-memory`: jarvis_memory_pc2's users with all their data.
 
 | theirs | here |
 |---|---|
@@ -47,7 +47,7 @@ SHAPE = StoreFormat(
 _KNOWN = ("user_id", "name", "display_name", *SHAPE.fields)
 _NAMES = ("name", "entity", "entity_name", "title")
 _TIMES = ("timestamp", "created_at", "time")
-# What somebody says and what is answered.
+# Keys of a user's input and of its answer.
 _PAIRS = (("user", "assistant"), ("user_input", "response"), ("user_input", "assistant_response"), ("input", "output"))
 _ENTITIES, _INTERACTIONS, _SKILLS = "entity_knowledge", "interaction_history", "skill_states"
 
@@ -66,11 +66,11 @@ class JarvisMemory:
         return one_realm(NAME)
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: its users do not sign in."""
+        """Return nothing: its users do not log in."""
         return iter(())
 
     def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
-        """Read users, the states of their skills, then what is known of them."""
+        """Read users, their skill states, then memories about them."""
         users = 0
         for record in convert_rows(self._store.rows(notes), _subject):
             users += isinstance(record, Record)
@@ -161,9 +161,9 @@ def _interactions(row: Row) -> Iterator[Record]:
 
 
 def _named(row: Row, column: str) -> Iterator[tuple[str, Any]]:
-    """Yield what is known by its name: members of an object, or elements of a list that have names."""
+    """Yield named entries: members of an object, or elements of a list with names."""
     if not row.text("user_id").strip():
-        # The user was refused, and so is what belongs to them.
+        # The user was refused, so the user's records are too.
         return
     rest: dict[str, Any] = {}
     value = row.document(column, rest)
@@ -186,7 +186,7 @@ def _entry(row: Row, key: str) -> Row:
 
 
 def _time(entry: Row, values: dict[str, Any], memory: memory_pb2.Memory) -> None:
-    """Give a memory the time that its entry has."""
+    """Set a memory's time to its entry's."""
     column = next((name for name in _TIMES if values.get(name) is not None), "")
     moment = Row(entry.table, entry.key, values, entry.notes).time(column) if column else None
     if moment is not None:

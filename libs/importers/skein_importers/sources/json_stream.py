@@ -1,4 +1,4 @@
-"""Reading large JSON documents piece by piece: the entries of a list or an object, one of them in memory at a time."""
+"""Reads large JSON documents entry by entry, with one entry in memory at a time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 _PIECE = 65_536
 _SPACE = " \t\r\n"
-# One entry may be so long; whatever goes on longer is no entry of a store.
+# Longest entry in characters; stores have no longer ones.
 _LONGEST = 256 * 1024 * 1024
 
 
 def entries(source: str, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a document: those of a list with "", those of an object with their names.
 
-    A member that is called as one of `inside` is a list or object of entries itself. An object that begins with one
-    of `fields` is an entry, and others may follow it (JSON lines). Raises SourceInvalid.
+    Members named in `inside` are lists or objects of entries. An object that begins with one of
+    `fields` is an entry, and others may follow it (JSON lines). Raises SourceInvalid.
     """
     try:
         with Path(source).open("r", encoding="utf-8-sig", errors="surrogateescape") as file:
@@ -64,12 +64,12 @@ def _member(document: _JsonStream, name: str, inside: Collection[str]) -> Iterat
 
 
 def _integer(text: str) -> int | str:
-    """Return a whole number; one that no field takes stays text."""
+    """Return a whole number; one too large for any field stays text."""
     return int(text) if len(text) <= MAX_NUMBER_CHARACTERS else text
 
 
 class _JsonStream:
-    """A file of which the next characters are at hand."""
+    """A buffered file of JSON text."""
 
     def __init__(self, file: TextIO, path: str) -> None:
         self._file = file
@@ -80,7 +80,7 @@ class _JsonStream:
         self._decoder = json.JSONDecoder(parse_int=_integer)
 
     def peek(self) -> str:
-        """Return the next character that is no space; "" at the end."""
+        """Return the next character after spaces; "" at the end."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in _SPACE:
                 self._at += 1
@@ -101,7 +101,7 @@ class _JsonStream:
                 return
 
     def names(self) -> Iterator[str]:
-        """Yield the names of the object that begins here; who asks reads the value after each."""
+        """Yield the names of the object that begins here; the caller reads the value after each."""
         self._take("{")
         if self.peek() == "}":
             self._take("}")
@@ -127,19 +127,19 @@ class _JsonStream:
             except json.JSONDecodeError:
                 if not self._more(piece):
                     self.refuse()
-                # What is long is read in ever longer pieces, so that its beginning is not read again too often.
+                # Read ever longer pieces, so that a long value is not parsed again too often.
                 piece *= 2
                 if len(self._text) - self._at > _LONGEST:
                     self.refuse()
                 continue
-            # A number at the end of what is at hand may go on.
+            # A number at the end of the buffer may continue.
             if end == len(self._text) and self._more():
                 continue
             self._at = end
             return value
 
     def end(self) -> None:
-        """Make sure that nothing follows."""
+        """Raise SourceInvalid when more text follows."""
         if self.peek():
             self.refuse()
 

@@ -1,4 +1,4 @@
-"""`longterm-d1`: the table long_term_memory, a realm for each of its tenants, and a dump of its vectors.
+"""`longterm-d1`: the table long_term_memory with a realm per tenant, and a dump of its vectors.
 
 The dump has one JSON object a line: `{"id": ..., "values": [...]}`, as a vector index lists its entries. A row's vector
 has the row's id.
@@ -51,7 +51,7 @@ class LongTerm:
     name = NAME
 
     def __init__(self, database: Database, vectors: VectorDump | None) -> None:
-        """Read the database's rows; without `vectors` they are made anew."""
+        """Read the database's rows; without `vectors` the cluster computes them."""
         self._database = database
         self._vectors = vectors
         self._is_noted = False
@@ -63,7 +63,7 @@ class LongTerm:
         return [Realm(key=key, name=key, slug=slug_of(key, key)) for key in keys]
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: it has no accounts."""
+        """Return nothing: it has no accounts."""
         return iter(())
 
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
@@ -83,7 +83,7 @@ class LongTerm:
                 notes.count_ignored(_VECTORS, reason)
 
     def _note_strays(self, notes: Notes) -> None:
-        """Count, once, the rows that no realm has."""
+        """Count the rows without a realm, once."""
         if self._is_noted:
             return
         self._is_noted = True
@@ -99,10 +99,10 @@ class LongTerm:
 
 
 class VectorDump:
-    """A dump of vectors, by id. Only where each line begins is kept, in a file that goes with the import."""
+    """A dump of vectors by id. A temporary file holds the offset of each line."""
 
     def __init__(self, path: Path, folder: str) -> None:
-        """Open the dump at `path`, with a file of places in `folder`."""
+        """Open the dump at `path`, with its index in `folder`."""
         self._file = path.open("rb")
         self._places = sqlite3.connect(str(Path(folder) / "places"), isolation_level=None, check_same_thread=False)
         self._places.execute("PRAGMA journal_mode = OFF")
@@ -111,7 +111,7 @@ class VectorDump:
         self._is_told = False
 
     def index(self) -> bool:
-        """Note where each vector is; say whether there is any, or nothing at all."""
+        """Index the offsets of all vectors; return whether the dump has vectors or is empty."""
         self._places.execute("BEGIN")
         place = 0
         for line in self._file:
@@ -121,7 +121,7 @@ class VectorDump:
         return not place or bool(self._places.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
 
     def of(self, identity: object) -> Any:
-        """Return the vector of a row, as the dump has it; None for none. Of several the last counts."""
+        """Return a row's vector, the last one of several; None without one."""
         found = self._places.execute("SELECT place FROM places WHERE id = ?", (_text(identity),)).fetchone()
         if found is None:
             return None
@@ -130,7 +130,7 @@ class VectorDump:
         return next(entry[name] for name in _VALUES if name in entry)
 
     def left(self, database: Database) -> Iterator[str]:
-        """Say of each line that is no row's why it stays behind; the first time only."""
+        """Return the reason for each unused line, on the first call only."""
         if self._is_told:
             return
         self._is_told = True
@@ -163,7 +163,7 @@ class VectorDump:
 
 @contextmanager
 def open_source(source: str, vectors: str = "") -> Iterator[LongTerm]:
-    """Open a database, and a dump of vectors where there is one. Raises SourceInvalid."""
+    """Open a database, and its dump of vectors if any. Raises SourceInvalid."""
     with open_sqlite(source, "long-term memory", TABLES) as database:
         if not vectors:
             yield LongTerm(database, None)

@@ -1,7 +1,7 @@
-"""Rows of MemoryVault as records of ours: which of its columns is which of our fields, wherever the rows come from.
+"""Maps rows of MemoryVault to records, for databases and exports.
 
-What has no field here is kept under `metadata.memoryvault`. A watch comes over switched off: its receiver knows a
-secret that was sent in the clear, and has to be given the key that signs here first.
+Values without a field are kept under `metadata.memoryvault`. Watches are imported switched off: their receivers know an
+old secret, and first need the key that signs here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from skein_importers.sources.base import Notes
 
-# What MemoryVault calls the brain of those who share the bearer token.
+# MemoryVault's brain of callers that share the bearer token.
 LEGACY_BRAIN = "legacy-default-brain"
-# The tables of a brain in the order of their kinds: what its rows become.
+# A brain's tables in the order of their kinds.
 TABLES = (
     "memories",
     "memory_links",
@@ -41,7 +41,7 @@ _STATUSES = {
     "dismissed": curation_pb2.CONFLICT_STATUS_DISMISSED,
 }
 _WITH_CANONICAL = frozenset({curation_pb2.CONFLICT_STATUS_RESOLVED, curation_pb2.CONFLICT_STATUS_SUPERSEDED})
-# Fields of a policy that are the same here: the least and the most that they may be.
+# Policy fields with the same meaning, and their lowest and highest values.
 _POLICY: Mapping[str, tuple[float, float]] = {
     "decay_days": (1, 3650),
     "max_inferred_edges": (0, 10_000),
@@ -51,7 +51,7 @@ _POLICY: Mapping[str, tuple[float, float]] = {
     "subgraph_default_radius": (1, 4),
 }
 _RETENTION_DAYS = 3650
-# What its events are called here.
+# Event types by MemoryVault's names.
 _EVENTS = {
     "memory_saved": "memory_created",
     "link_created": "memory_link_created",
@@ -78,7 +78,7 @@ class BrainRows:
     """One brain's rows as records."""
 
     def __init__(self, notes: Notes, keys: Mapping[str, str]) -> None:
-        """Note in `notes`; `keys` names for each fact's key, in lower case, the memory that has it here."""
+        """`keys` has the memory of each fact key in lower case."""
         self._notes = notes
         self._keys = keys
         self._watches: set[str] = set()
@@ -93,7 +93,7 @@ class BrainRows:
         }
 
     def records(self, table: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Record | UnreadableRecord]:
-        """Read rows of a table; one that cannot be read does not end it."""
+        """Read rows of a table; invalid rows become UnreadableRecord."""
         for number, values in enumerate(rows, 1):
             self._notes.read(table)
             row = Row(
@@ -203,7 +203,7 @@ class BrainRows:
             if name == "private_mode":
                 request.policy.private_mode = bool(value)
             elif name == "retention_days":
-                # Nothing enforced it there: what came over would be purged at once.
+                # MemoryVault did not enforce it; here the rows would be purged at once.
                 if value != _RETENTION_DAYS:
                     row.count_converted(
                         "policy_json", "retention_days left out: it removes memories here; set it yourself"
@@ -242,7 +242,7 @@ class BrainRows:
 
 
 def _ends(row: Row, *columns: str) -> None:
-    """Refuse a row that names a memory which its brain does not have."""
+    """Raise RowRefused for a row that names a memory outside its brain."""
     for column in columns:
         if row.value(f"{column}_known") == 0:
             raise RowRefused(f"{column} names no memory of its brain")

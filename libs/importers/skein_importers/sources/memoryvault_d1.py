@@ -1,10 +1,10 @@
 """`memoryvault-d1`: MemoryVault's D1 database, brain by brain, with its people, their memberships and OAuth clients.
 
-Its early schemas have no table `brains`, and the first ones no column `brain_id`: such a database is one brain. A row
-that names no brain belongs to the shared one, as MemoryVault's own migrations have it.
+Early schemas have no table `brains` or no column `brain_id`: such a database is one brain. A row without a brain
+belongs to the shared one, as in MemoryVault's own migrations.
 
-What only means something to its own server stays behind: sign-ins and their tokens, codes, limits on attempts; so do
-snapshots and the changelog, which no call writes. A snapshot is made anew when everything is here.
+Data of its own server is ignored: auth sessions and tokens, codes, attempts. So are snapshots and the changelog, which
+no call can write; create a new snapshot after the import.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class MemoryVault:
         if not realms:
             return [_brain_without_row(LEGACY_BRAIN)]
         if len(realms) > 1 and LEGACY_BRAIN in realms and not self._is_used(LEGACY_BRAIN):
-            # Every database is made with it; one that nobody used is nobody's.
+            # Every database has this brain; an unused one belongs to no tenant.
             del realms[LEGACY_BRAIN]
         return [realms[key] for key in sorted(realms)]
 
@@ -147,7 +147,7 @@ class MemoryVault:
                     notes.ignored[table, why] += count
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Read accounts, OAuth clients and who belongs to which brain."""
+        """Read accounts, OAuth clients and memberships of brains."""
         emails: dict[str, str] = {}
         for row in self._rows("users", ("id",), notes):
             if row.key == LEGACY_USER:
@@ -221,11 +221,11 @@ class MemoryVault:
             return "? IS NOT NULL"
         if not self._database.has_column(table, "brain_id"):
             return f"? = '{LEGACY_BRAIN}'"
-        # Written so that the index on brain_id serves all brains but the shared one.
+        # This form uses the index on brain_id for all brains except the shared one.
         return "(brain_id = ? OR COALESCE(brain_id, '') = '')" if brain == LEGACY_BRAIN else "brain_id = ?"
 
     def _are_known(self, table: str) -> str:
-        """Return SQL for columns that say whether the memories that a row names are of its own brain."""
+        """Return SQL columns that say whether the memories named by a row are in its brain."""
         same = "1"
         if not self._is_one_brain():
             has_brain = [self._database.has_column(name, "brain_id") for name in (table, "memories")]
@@ -237,11 +237,11 @@ class MemoryVault:
         return ", ".join(_KNOWN.format(table=table, column=column, same=same) for column in _ENDS.get(table, ()))
 
     def _is_one_brain(self) -> bool:
-        """Say whether nothing tells brains apart: then the whole database is one."""
+        """Say whether the whole database is one brain."""
         return not self._database.has("brains") and len(self._brains_of_memories()) <= 1
 
     def _keys(self, brain: str) -> dict[str, str]:
-        """Return which memory has each fact's key, in lower case: one that is not archived, the one changed last."""
+        """Return the memory of each fact key in lower case: the one changed last that is not archived."""
         if not self._database.has_column("memories", "key"):
             return {}
         best: dict[str, tuple[bool, float, str]] = {}
@@ -261,7 +261,7 @@ def _brain_without_row(key: str) -> Realm:
 
 @contextmanager
 def open_source(source: str) -> Iterator[MemoryVault]:
-    """Read a file, or the SQL that D1 exports. Raises SourceInvalid."""
+    """Open an SQLite file, or the SQL of a D1 export. Raises SourceInvalid."""
     with open_sqlite(source, "MemoryVault", TABLES) as database:
         yield MemoryVault(database)
 

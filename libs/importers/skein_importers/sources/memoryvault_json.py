@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 NAME = "memoryvault-json"
 FORMAT = "memoryvault_export_v1"
-# Under which of these it says what it is.
+# Keys of the export's format name.
 _NAMES = ("format", "schema", "schema_version", "export_version", "version")
-# What the lists of an export are called.
+# Lists of an export and their tables.
 _LISTS: Mapping[str, tuple[str, ...]] = {
     "memories": ("memories",),
     "memory_links": ("links", "memory_links"),
@@ -49,7 +49,7 @@ class Export:
     name = NAME
 
     def __init__(self, lists: Mapping[str, Any], brain: Mapping[str, Any]) -> None:
-        """Know its lists, and what it says of its brain."""
+        """Read the lists and the brain of an export."""
         self._lists = lists
         self._brain = brain
 
@@ -60,7 +60,7 @@ class Export:
         return [Realm(key=key, name=name, slug=slug_of(name, key, str(self._brain.get("slug") or "")))]
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: an export has no accounts."""
+        """Return nothing: an export has no accounts."""
         del notes
         return iter(())
 
@@ -98,7 +98,7 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
 
 @contextmanager
 def open_source(source: str) -> Iterator[Export]:
-    """Read a file, which is small: its server wrote it in one piece. Raises SourceInvalid."""
+    """Read a file as a whole: the server wrote it in one piece, so it is small. Raises SourceInvalid."""
     try:
         document = exact.loads_mixed(Path(source).read_bytes())
     except OSError as error:
@@ -121,7 +121,7 @@ def open_source(source: str) -> Iterator[Export]:
 
 
 def _keys(memories: list[Any]) -> dict[str, str]:
-    """Return which memory has each fact's key, in lower case: one that is not archived, the one changed last."""
+    """Return the memory of each fact key in lower case: the one changed last that is not archived."""
     best: dict[str, tuple[bool, float, str]] = {}
     for row in memories:
         if isinstance(row, dict) and row.get("type") == "fact" and row.get("key"):

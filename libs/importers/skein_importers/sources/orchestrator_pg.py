@@ -1,8 +1,8 @@
 """`orchestrator-pg`: the Memory Orchestrator's own tables in Postgres.
 
-Entries stay memories, those of the type conversation too, because tags, vectors, relationships and priorities hang on
-them; `data` is their whole content, as the assistants on its ports read it. Soft-deleted rows
-and expired states stay behind; memories that have expired come as expired.
+Entries become memories, also those of the type conversation, because tags, vectors, relationships and priorities refer
+to them. `data` is their whole content, as assistants read it. Soft-deleted rows and expired states are ignored; expired
+memories are imported as expired.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ TABLES = {
 }
 _LOWEST, _HIGHEST = 1, 10
 _MOST_SUMMARY = 100_000
-# Types here whose data has a form of its own.
+# Types whose data has a schema.
 _FORMED = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"})
-# What of a content says nothing by itself.
+# Content keys without a meaning of their own.
 _ABOUT = frozenset({"text", "source_agent", "metadata"})
 _GONE = "deleted there (is_active is false)"
 _EXPIRED = "expired"
@@ -84,16 +84,16 @@ class Orchestrator:
     name = NAME
 
     def __init__(self, database: Database, now: datetime) -> None:
-        """Read `database`; states that expired before `now` stay behind."""
+        """Read `database`; states that expired before `now` are ignored."""
         self._database = database
         self._now = now
 
     def tenants(self) -> list[Realm]:
-        """Return the one realm: nothing is kept apart there."""
+        """Return its one realm."""
         return [Realm(key="orchestrator", name="Memory Orchestrator", slug="orchestrator")]
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: there are no accounts."""
+        """Return nothing: there are no accounts."""
         del notes
         return iter(())
 
@@ -123,7 +123,7 @@ class Orchestrator:
         read: Callable[[Row], tuple[Kind, Message] | None],
         also: Mapping[str, str] | None = None,
     ) -> Iterator[Record | UnreadableRecord]:
-        """Read a table row by row; a row that cannot be read does not end it."""
+        """Read a table row by row; invalid rows become UnreadableRecord."""
         for values in self._database.rows(table, also=also):
             notes.read(table)
             kept = "profile" if table == "user_profiles" else "metadata"
@@ -175,7 +175,7 @@ class Orchestrator:
         return Kind.SESSION, session
 
     def _states(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
-        """Read states; of several in no session, which the table lets be, the newest counts."""
+        """Read states; of several without a session, the newest counts."""
         last: Record | UnreadableRecord | None = None
         for found in self._table("agent_states", "agent_id", notes, self._state):
             if isinstance(last, Record) and isinstance(found, Record) and last.name == found.name:
@@ -284,7 +284,7 @@ class Orchestrator:
         return Kind.LINK, link
 
     def _comes(self, table: str, *columns: str) -> Mapping[str, str]:
-        """Return expressions that say whether the memory that a column of a table names comes along."""
+        """Return SQL expressions that say whether a column's memory is imported."""
         at = self._now.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
         conditions = ["memory_entries.memory_id = {table}.{column}"]
         if "is_active" in self._database.columns("memory_entries"):
@@ -326,7 +326,7 @@ def _importance(row: Row) -> float | None:
 
 
 def _times(row: Row, *columns: str, unless_as: str = "") -> dict[str, Any]:
-    """Return times that no field here takes, as metadata keeps them."""
+    """Return times without a field, in the form of metadata."""
     rest: dict[str, Any] = {}
     for column in columns or ("created_at", "updated_at"):
         if row.value(column) is None or (unless_as and row.value(column) == row.value(unless_as)):

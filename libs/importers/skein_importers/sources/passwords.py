@@ -1,6 +1,6 @@
-"""What other systems keep of passwords and secrets, in the forms that AuthService takes over. No I/O.
+"""Converts password hashes and secrets of other systems to forms of AuthService. No I/O.
 
-Taken are PBKDF2 with SHA-256, written as `pbkdf2_sha256$ITERATIONS$SALT$HASH` (also as `pbkdf2$...`,
+Supported are PBKDF2 with SHA-256, written as `pbkdf2_sha256$ITERATIONS$SALT$HASH` (also as `pbkdf2$...`,
 `pbkdf2-sha256$...`, and with colons) where salt and hash are base64, base64url or hexadecimal; `SALT:HASH`, which has
 MemoryVault's 100,000 iterations; and argon2id in its usual form.
 """
@@ -20,7 +20,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 def password_hash_of(stored: str) -> str:
-    """Return what CreateAccount takes for what is kept of a password; "" for a form that is not known."""
+    """Return a password hash in CreateAccount's form; "" for an unknown form."""
     text = stored.strip()
     if text.startswith("$argon2id$"):
         return text
@@ -32,7 +32,7 @@ def password_hash_of(stored: str) -> str:
     else:
         return ""
     found = _bytes(digest, _SHA256)
-    # A salt is written as the hash beside it.
+    # The salt has the encoding of the hash.
     seasoned = _bytes(salt, 0, is_hex=len(digest) == 2 * _SHA256)
     if found is None or not seasoned:
         return ""
@@ -40,13 +40,13 @@ def password_hash_of(stored: str) -> str:
 
 
 def sha256_of(stored: str) -> str:
-    """Return a SHA-256 in hexadecimal, from that or from base64 or base64url; "" for what is none."""
+    """Return a SHA-256 in hexadecimal, from hexadecimal, base64 or base64url; "" for anything else."""
     found = _bytes(stored.strip().removeprefix("sha256:"), _SHA256)
     return "" if found is None else found.hex()
 
 
 def _bytes(text: str, length: int, *, is_hex: bool | None = None) -> bytes | None:
-    """Read bytes, so many if `length` says; None for what is written otherwise."""
+    """Decode bytes, of `length` if set; None for anything else."""
     if (is_hex if is_hex is not None else len(text) == 2 * length) and _HEX.fullmatch(text):
         return bytes.fromhex(text)
     if is_hex or not _BASE64.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Reading another system's Postgres: one snapshot, read only, row by row; no lock that its writers would wait for."""
+"""Reads another system's Postgres in one read-only snapshot, row by row, without locks that block its writers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skein_importers.errors import SourceInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-# Rows that one round to the server brings.
+# Rows of one round trip.
 _FETCH = 500
 _CONNECT_SECONDS = 15.0
 _CLOSE_SECONDS = 5.0
@@ -22,7 +22,7 @@ _SCHEMES = frozenset({"postgres", "postgresql"})
 _SETTINGS = {
     "application_name": "skein import",
     "default_transaction_read_only": "on",
-    # Whoever changes the schema meanwhile is not waited for, and what is written here may take its time.
+    # Do not wait for schema changes; and the import may be idle between reads.
     "lock_timeout": "10s",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
@@ -39,17 +39,17 @@ WHERE class.relname = ANY ($1) AND class.relkind IN ('r', 'p', 'v', 'm', 'f')
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """What is read of one table."""
+    """The columns to read from one table."""
 
-    # Columns without which its rows mean nothing.
+    # Required columns.
     needs: Sequence[str]
-    # Columns that are read where there are some, else NULL.
+    # Optional columns; NULL when missing.
     may_have: Sequence[str] = ()
-    # The same order each time; unique.
+    # Unique columns that give a stable order.
     order: Sequence[str] = ()
-    # Read as text, whatever its type.
+    # Columns to read as text.
     as_text: frozenset[str] = field(default_factory=frozenset)
-    # A database without it has none of its rows.
+    # The table itself is optional.
     optional: bool = False
 
 
@@ -73,13 +73,13 @@ class Database:
         return table in self._columns
 
     def columns(self, table: str) -> frozenset[str]:
-        """Return the columns of a table; none when it is not there."""
+        """Return the columns of a table; empty when it does not exist."""
         return self._columns.get(table, frozenset())
 
     def rows(
         self, table: str, where: str = "", *parameters: object, also: Mapping[str, str] | None = None
     ) -> Iterator[Mapping[str, Any]]:
-        """Read a table's rows, in order; `where` is a condition with $1 and so on, `also` names further expressions.
+        """Read a table's rows in order; `where` is a condition with $1 and so on, `also` has further expressions.
 
         Raises SourceInvalid when the connection ends, or the server refuses.
         """
@@ -131,7 +131,7 @@ def open_database(url: str, tables: Mapping[str, Table], system: str) -> Iterato
 
 
 def _place(url: str) -> str:
-    """Return where a URL leads, without what is secret in it."""
+    """Return a URL's host, port and database, without secrets."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -161,7 +161,7 @@ def _connected(loop: asyncio.AbstractEventLoop, url: str, place: str) -> asyncpg
 
 
 def _said(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
-    """Wait for an answer of the server. Raises SourceInvalid."""
+    """Await a query. Raises SourceInvalid for errors of the server or connection."""
     try:
         return loop.run_until_complete(_awaited(call))
     except asyncpg.InsufficientPrivilegeError:
@@ -176,7 +176,7 @@ def _said(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
 
 
 async def _closed(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Take leave of the server; one that does not answer is left without."""
+    """Close the connection; abort it when the server does not answer."""
     try:
         await connection.close(timeout=_CLOSE_SECONDS)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
@@ -190,7 +190,7 @@ async def _awaited(call: Any) -> Any:
 def _checked(
     found: Sequence[Mapping[str, Any]], tables: Mapping[str, Table], what: str
 ) -> Mapping[str, frozenset[str]]:
-    """Return the columns of each table that is there. Raises SourceInvalid for what is missing or may not be read."""
+    """Return the columns of each existing table. Raises SourceInvalid for missing or unreadable ones."""
     columns: dict[str, set[str]] = {}
     for row in found:
         columns.setdefault(row["table_name"], set()).add(row["column_name"])

@@ -1,7 +1,7 @@
-"""Rows of other systems' tables on their way to messages, with a note of everything that changes form.
+"""Converts rows of other systems to messages, and notes every conversion.
 
-Nothing is lost without a note: what has no form here is kept as it is under metadata, what is out of range is moved to
-the nearest value, what cannot be read at all is for the caller to refuse.
+Values without a field are kept under metadata, values out of range are moved to the nearest valid one, and unreadable
+values are refused by the caller. Each is noted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_TAGS = 100
 _TAG = 255
 _NAME = 64
-# Seconds of the year 5138; what is more counts milliseconds, and what is more than a thousand times that microseconds.
+# Seconds of the year 5138; larger numbers are milliseconds, and those beyond a thousand times that microseconds.
 _SECONDS = 100_000_000_000
 # Whole numbers beyond are not exact in JSON as messages have it.
 # Three levels of messages hold one of JSON, and a message has 100.
@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"-?\d{1,18}(\.\d+)?")
 
 
 class RowRefused(Exception):
-    """A row cannot come along; the message says why, in words that follow its place."""
+    """A row cannot be imported; the message follows the row's place in the report."""
 
 
 def parse_json(text: str) -> Any:
@@ -57,9 +57,9 @@ def parse_json(text: str) -> Any:
 
 
 def make_storable(value: Any, depth: int = 0) -> Any:
-    """Return JSON as the cluster keeps it: no NUL, no half characters, numbers beyond a double and NaN as text.
+    """Return JSON that the cluster can store: without NUL and half surrogates, and with NaN and huge numbers as text.
 
-    Raises ValueError for what is nested more deeply than messages may be.
+    Raises ValueError for JSON that is nested too deeply.
     """
     if depth > _DEEPEST:
         raise ValueError("is nested too deeply")
@@ -83,7 +83,7 @@ def _is_kept(number: float) -> bool:
 
 
 def struct(values: Mapping[str, Any]) -> Struct:
-    """Return a JSON object as a message, marked where no double has its numbers. Raises ValueError."""
+    """Return a JSON object as a Struct, with marks for numbers that no double holds. Raises ValueError."""
     try:
         return json_format.ParseDict(mark_numbers(dict(values)), Struct())
     except (json_format.ParseError, OverflowError, RecursionError, UnicodeError) as error:
@@ -91,7 +91,7 @@ def struct(values: Mapping[str, Any]) -> Struct:
 
 
 def list_value(values: Iterable[Any]) -> ListValue:
-    """Return a JSON array as a message. Raises ValueError for what no message holds."""
+    """Return a JSON array as a ListValue. Raises ValueError for unstorable values."""
     try:
         return json_format.ParseDict(mark_numbers(list(values)), ListValue())
     except (json_format.ParseError, OverflowError, RecursionError, UnicodeError) as error:
@@ -99,7 +99,7 @@ def list_value(values: Iterable[Any]) -> ListValue:
 
 
 def parse_time(value: object) -> tuple[datetime, str]:
-    """Return a time and how it was read, "" for as it is. Raises ValueError."""
+    """Return a time and its conversion, "" for none. Raises ValueError."""
     try:
         found, how = _moment(value)
     except OverflowError:
@@ -156,31 +156,31 @@ def format_iso(value: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, and where what changes form is noted."""
+    """One row with readers of its columns; conversions go to the notes."""
 
     table: str
-    # The id that it has there.
+    # The row's id in its source.
     key: str
     values: Mapping[str, Any]
     notes: Notes
-    # Where what has no field of its own is kept.
+    # Values without a field, for the metadata.
     kept: str = "metadata"
 
     @property
     def where(self) -> str:
-        """Return what a report calls it."""
+        """Return the row's name in reports."""
         return f"{self.table} {self.key}"
 
     def count_converted(self, column: str, how: str) -> None:
-        """Note that a value comes over in another form."""
+        """Count a converted value."""
         self.notes.count_converted(self.table, column, how, self.where)
 
     def value(self, column: str) -> Any:
-        """Return a value as it is; None when there is none, or no such column."""
+        """Return a raw value; None when it or the column is missing."""
         return self.values.get(column)
 
     def text(self, column: str, most: int = 0) -> str:
-        """Return a text, "" for none; what is longer than `most` is cut, which is for harmless ones."""
+        """Return a text, "" for none; a text longer than `most` is cut."""
         value = self.values.get(column)
         if value is None:
             return ""
@@ -201,14 +201,14 @@ class Row:
         return readable
 
     def required_text(self, column: str) -> str:
-        """Return a text that says something. Raises Unusable."""
+        """Return a text that is not blank. Raises RowRefused."""
         text = self.text(column)
         if not text.strip():
             raise RowRefused(f"{column} is empty")
         return text
 
     def time(self, column: str) -> datetime | None:
-        """Return a time; None when there is none, or one that cannot be read."""
+        """Return a time; None when it is missing or unreadable."""
         value = self.values.get(column)
         if value is None or value == "":
             return None
@@ -222,7 +222,7 @@ class Row:
         return found
 
     def number(self, column: str) -> float | None:
-        """Return a number; None when there is none."""
+        """Return a number; None when it is missing."""
         value = self.values.get(column)
         if value is None or value == "":
             return None
@@ -236,7 +236,7 @@ class Row:
         return number
 
     def share(self, column: str) -> float | None:
-        """Return a number from 0 to 1; None when there is none."""
+        """Return a number moved into 0 to 1; None when it is missing."""
         number = self.number(column)
         if number is None:
             return None
@@ -246,7 +246,7 @@ class Row:
         return nearest
 
     def boolean(self, column: str, *, default: bool) -> bool:
-        """Return a truth value, whatever form it has."""
+        """Return a boolean of any form."""
         value = self.values.get(column)
         if value is None or value == "":
             return default
@@ -255,7 +255,7 @@ class Row:
         return bool(value)
 
     def document(self, column: str, rest: dict[str, Any]) -> Any:
-        """Return the JSON of a column, None for none; a text that is none is kept in `rest` as <column>_text."""
+        """Return a column's JSON, None for none; a text that is not JSON is kept in `rest` as <column>_text."""
         value = self.values.get(column)
         if value is None or isinstance(value, bool):
             return value
@@ -296,7 +296,7 @@ class Row:
         return found
 
     def tags(self, column: str, values: Iterable[object] | None = None) -> list[str]:
-        """Return tags, each once: those given, or those of a text that is a JSON array or has commas in it."""
+        """Return tags without duplicates, from a list, a JSON array, or a text with commas."""
         if values is None:
             text = self.text(column)
             values = text.split(",")
@@ -323,7 +323,7 @@ class Row:
         return list(kept)[:MOST_TAGS]
 
     def name(self, column: str, default: str) -> str:
-        """Return a name such as types and relations have: small letters, digits and underscores."""
+        """Return a name in the form of types and relations: lower-case letters, digits and underscores."""
         text = self.text(column).strip()
         if not text:
             return default
@@ -339,14 +339,14 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-# Kinds whose create_time their readers take from where it is.
+# Kinds whose readers set create_time themselves.
 _TIMED = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
 
 
 def set_times(row: Row, kind: Kind, item: Message) -> Message:
-    """Give a record the times of its row: created_at, unless the reader has done it, and updated_at."""
+    """Set a record's times from its row: created_at, unless the reader did it, and updated_at."""
     if kind is Kind.WATCH:
-        # It watches from its import on.
+        # A watch starts with its import.
         return item
     for column, name in (("created_at", "create_time"), ("updated_at", "update_time")):
         if name not in item.DESCRIPTOR.fields_by_name or item.HasField(name):
@@ -354,7 +354,7 @@ def set_times(row: Row, kind: Kind, item: Message) -> Message:
         value = row.value(column)
         if value is None or value == "" or (kind in _TIMED and name == "create_time"):
             continue
-        # A time that cannot be read is noted where the row's reader reads it.
+        # The row's reader notes unreadable times.
         with suppress(ValueError):
             getattr(item, name).CopyFrom(to_timestamp(parse_time(value)[0]))
     return item

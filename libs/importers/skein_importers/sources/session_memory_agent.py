@@ -1,4 +1,4 @@
-"""`session-memory-agent`: SessionMemoryAgent's sessions, each with its conversation in one field.
+"""`session-memory-agent`: SessionMemoryAgent's sessions with their conversations.
 
 | theirs | here |
 |---|---|
@@ -61,7 +61,7 @@ _ROLES = {
 _SPEAKERS = ("role", "speaker", "sender", "type")
 _TIMES = ("timestamp", "created_at", "time")
 _SAID = ("content", "text", "message")
-# What one turn says and what is answered, in one entry.
+# Keys of a user's turn and its answer in one entry.
 _PAIRS = (("user", "assistant"), ("user_input", "response"), ("user_input", "assistant_response"), ("input", "output"))
 
 
@@ -79,11 +79,11 @@ class SessionMemoryAgent:
         return one_realm(NAME)
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Return nobody: it has no accounts."""
+        """Return nothing: it has no accounts."""
         return iter(())
 
     def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
-        """Read sessions, then all that was said in them."""
+        """Read sessions, then their messages."""
         yield from convert_rows(self._store.rows(notes), _session)
         yield from convert_rows(self._store.rows(notes, _TURNS), _messages, counted=False)
 
@@ -119,12 +119,12 @@ def _session(row: Row) -> Iterator[Record]:
 def _messages(row: Row) -> Iterator[Record]:
     session_id = row.text("session_id")
     if not session_id.strip():
-        # Its session was refused; so is what was said in it.
+        # The session was refused, so its messages are too.
         return
     rest: dict[str, Any] = {}
     turns = row.sequence(_TURNS, rest)
     if rest:
-        # It cannot be read as turns; what it says is one.
+        # Without readable turns, the whole text is one message.
         turns = [{"role": "system", "content": next(iter(rest.values()))}]
         row.count_converted(_TURNS, "no turns: became one message of the system")
     place, before = 0, row.time("created_at") if turns else None
@@ -150,7 +150,7 @@ def _messages(row: Row) -> Iterator[Record]:
 def _message(
     row: Row, external_id: str, role: str, entry: dict[str, Any], before: datetime | None
 ) -> tuple[Record | None, datetime | None]:
-    """Return a message, and its time, which the next has when it has none."""
+    """Return a message and its time, which a following message without a time gets."""
     turn = Row(row.table, external_id, entry, row.notes)
     said = next((entry[name] for name in _SAID if entry.get(name) not in (None, "")), None)
     content = text_of(turn, _TURNS, said)

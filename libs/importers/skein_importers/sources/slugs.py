@@ -1,4 +1,4 @@
-"""Slugs of the tenants that are made for a source's realms."""
+"""Slugs of the tenants of a source's realms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GIVEN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def slug_of(name: str, key: str, given: str = "") -> str:
-    """Return the slug that the realm has already, or one of its name and its key, which tells equal names apart."""
+    """Return the realm's valid slug, or one of its name and a hash of its key."""
     if given and len(given) <= _MOST and _GIVEN.fullmatch(given):
         return given
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()

@@ -1,6 +1,6 @@
-"""Reading another system's SQLite: a file, or the SQL that D1 exports; never written, never locked for long.
+"""Reads another system's SQLite file, or the SQL of a D1 export; never writes, and never locks for long.
 
-Rows are read by their row ids, some hundreds at a time, so whoever else uses the file waits for no import.
+Rows are read by row id, some hundreds at a time, so that other users of the file do not wait for the import.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _MAGIC = b"SQLite format 3\0"
-# The version of the format for readers: 2 means that it has a write-ahead log.
+# Header byte of the format's read version: 2 means a write-ahead log.
 _READ_VERSION = 19
 _WITH_LOG = 2
 _FETCH = 500
@@ -38,13 +38,13 @@ _BUSY_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """What is read of one table."""
+    """The columns to read from one table."""
 
-    # Columns without which its rows mean nothing.
+    # Required columns.
     needs: Sequence[str]
-    # Columns that are read where there are some, else NULL.
+    # Optional columns; NULL when missing.
     may_have: Sequence[str] = ()
-    # A database without it has none of its rows.
+    # The table itself is optional.
     optional: bool = False
 
 
@@ -52,7 +52,7 @@ class Database:
     """An open file of another system."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, tables: Mapping[str, Table]) -> None:
-        """Read from `connection`; `columns` of `tables` are known to be there."""
+        """Read from `connection`; all `columns` of `tables` exist."""
         self._connection = connection
         self._path = path
         self._tables = tables
@@ -67,7 +67,7 @@ class Database:
         return column in self._columns.get(table, ())
 
     def describe(self, table: str, described: Table) -> None:
-        """Read a table that was found by what it holds."""
+        """Read a table that was recognized by its columns."""
         self._tables = {**self._tables, table: described}
         self._columns[table] = self._columns_of(table)
 
@@ -78,7 +78,7 @@ class Database:
         return [(name, self._columns_of(name)) for name in names]
 
     def check(self, what: str) -> None:
-        """Look for the tables and columns that are needed. Raises SourceInvalid."""
+        """Check required tables and columns. Raises SourceInvalid."""
         there = {name.lower(): columns for name, columns in self.named()}
         for name, table in self._tables.items():
             if name not in there:
@@ -97,8 +97,7 @@ class Database:
     ) -> Iterator[dict[str, Any]]:
         """Read a table's rows by column, and `rowid`.
 
-        `order` and `where` are SQL; `also` is SQL for columns more. Rows that are alike in `order` come as they were
-        stored.
+        `order`, `where` and `also` (further columns) are SQL. Rows equal in `order` come as they were stored.
         """
         if not self.has(table):
             return
@@ -130,7 +129,7 @@ class Database:
             yield from (found[number] for number in some if number in found)
 
     def ask(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Run a query. Raises SourceInvalid for a file that is damaged, or is no database after all."""
+        """Run a query. Raises SourceInvalid for a damaged file, or one that is not a database."""
         try:
             return self._connection.execute(statement, tuple(parameters))
         except sqlite3.DatabaseError as error:
@@ -176,7 +175,7 @@ def open_sqlite(source: str, what: str, tables: Mapping[str, Table]) -> Iterator
 
 
 def seconds(column: str) -> str:
-    """Return SQL that puts times in order whichever unit they have."""
+    """Return SQL that converts times of any unit to seconds."""
     name = f'"{column}"'
     by_unit = " ".join(
         f"WHEN {name} >= {least} THEN {name} / {unit}" for least, unit in (("1e14", "1e6"), ("1e11", "1e3"))
@@ -185,11 +184,11 @@ def seconds(column: str) -> str:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Open a file for reading: as one that others may write, else as one that nobody does."""
+    """Open a file read-only with locks, else as immutable."""
     with path.open("rb") as file:
         header = file.read(_READ_VERSION + 1)
     has_log = header[_READ_VERSION:] == bytes([_WITH_LOG])
-    # With a log to keep, SQLite would make files beside this one.
+    # With a write-ahead log, SQLite would create files beside this one.
     modes = (
         ["immutable=1"] if has_log and not path.with_name(f"{path.name}-wal").exists() else ["mode=ro", "immutable=1"]
     )
@@ -212,13 +211,13 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _connected(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
-    # Texts that are no UTF-8 are read nevertheless; what of them has no meaning is noted where they are used.
+    # Accept invalid UTF-8; readers note the replaced characters.
     connection.text_factory = lambda given: given.decode("utf-8", "surrogateescape")
     return connection
 
 
 def _filled(path: Path, copy: Path) -> sqlite3.Connection:
-    """Read the SQL of an export into a file of our own: tables and rows, nothing else. Raises SourceInvalid."""
+    """Load the tables and rows of an exported SQL script into a temporary file. Raises SourceInvalid."""
     connection = _connected(f"file:{quote(str(copy))}")
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA foreign_keys = OFF")

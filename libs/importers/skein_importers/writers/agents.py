@@ -1,4 +1,4 @@
-"""Agents, their tools, and the blocks that they carry."""
+"""Writers of agents, tools, blocks and their attachments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAGE = 1000
 
 
 class Agents(Writer):
-    """Agents, by the ids that they have."""
+    """Agents by their ids."""
 
     kind = Kind.AGENT
     exists_reasons: ClassVar = frozenset({"AGENT_EXISTS"})
@@ -38,7 +38,7 @@ class Agents(Writer):
 
 
 class Tools(Writer):
-    """Tools, by the ids that they have; a name that another tool has is refused."""
+    """Tools by their ids; a name of another tool is refused."""
 
     kind = Kind.TOOL
     checks_first = True
@@ -81,7 +81,7 @@ class ToolAttachments(Writer):
 
 
 class Blocks(Writer):
-    """Blocks, by the ids that they have."""
+    """Blocks by their ids."""
 
     kind = Kind.BLOCK
     exists_reasons: ClassVar = frozenset({"BLOCK_EXISTS"})

@@ -1,4 +1,4 @@
-"""How records of one kind come into a tenant: what of them is there already, and how the rest is written."""
+"""The base of writers, each of which finds and writes records of one kind."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
     from skein_importers.records import Kind, Record
     from skein_importers.report import Report
 
-# Calls of one import that are under way at once.
+# Concurrent calls of one import.
 MAX_CONCURRENT_CALLS = 8
 _TIMES_OF_NOW = "update_time and others are those of the import: the key lacks tenant.write"
 _EXPIRED = "expired: the key lacks tenant.write to keep times"
 _EXPIRED_END = "a memory at its end has expired"
-# Sessions that the writers remember to have made; what is forgotten is looked up.
+# Most created sessions and memories that writers remember; others are looked up.
 _MAX_REMEMBERED = 200_000
 
 
 class WriterContext:
-    """What the writers of one import share."""
+    """State of one import that its writers share."""
 
     def __init__(self, api: Client, report: Report, operator: Client | None = None) -> None:
         """Write through `api` and count in `report`; `operator` may do what a tenant may not."""
         self.api = api
         self.operator = operator
         self.report = report
-        # Until a call says that the key may not say when something happened elsewhere.
+        # False once a call shows that the key may not set times.
         self.keeps_times = True
-        # Sessions that this import made and that hold nothing yet.
+        # Sessions that this import created and that are still empty.
         self.empty_sessions: set[str] = set()
-        # The last memories that it made.
+        # The last memories that it created.
         self._memories: set[str] = set()
         self._oldest: deque[str] = deque()
-        # External ids of memories of this import that have expired, so that no call finds them.
+        # External ids of expired memories of this import, which no call returns.
         self._expired: set[str] = set()
 
     def made_session(self, session_id: str) -> None:
-        """Remember a session that was just made."""
+        """Remember a created session."""
         if len(self.empty_sessions) < _MAX_REMEMBERED:
             self.empty_sessions.add(session_id)
 
     def made_memory(self, external_id: str) -> None:
-        """Remember a memory that was just made."""
+        """Remember a created memory."""
         self._memories.add(external_id)
         self._oldest.append(external_id)
         if len(self._oldest) > _MAX_REMEMBERED:
@@ -67,29 +67,29 @@ class WriterContext:
         return external_id in self._expired
 
     def has_made_memory(self, external_id: str) -> bool:
-        """Say whether this import surely made it."""
+        """Say whether this import is known to have created the memory."""
         return external_id in self._memories
 
 
 class Writer:
-    """One kind. Subclasses say what is there, and write what is not."""
+    """Finds and writes records of one kind."""
 
     kind: ClassVar[Kind]
-    # One call takes several records, all or none; else each has a call of its own.
+    # One call writes several records, all or none; otherwise one record.
     is_batched: ClassVar[bool] = False
-    # What is there is found out before writing, because writing replaces it or finds it out too dearly.
+    # Existing records must be found before writing, which would replace them or fail late.
     checks_first: ClassVar[bool] = False
-    # Reasons of refusals which say that the record is there.
+    # Error reasons of existing records.
     exists_reasons: ClassVar[frozenset[str]] = frozenset()
-    # Reasons which concern every record of the call alike.
+    # Error reasons that hold for every record of the call.
     batch_reasons: ClassVar[frozenset[str]] = frozenset()
-    # Reasons after which each record of the call is tried by itself, instead of halves.
+    # Error reasons after which records are written one by one instead of in halves.
     single_reasons: ClassVar[frozenset[str]] = frozenset()
-    # Fields of a record that a comparison leaves out: the cluster keeps them in no form that it shows.
+    # Fields that comparisons ignore, because the cluster does not return them.
     not_compared: ClassVar[frozenset[str]] = frozenset()
-    # Fields of a record that name memories which must not have expired.
+    # Fields with ids of memories that must not have expired.
     memory_fields: ClassVar[tuple[str, ...]] = ()
-    # No RPC reads back what was written.
+    # False when no RPC returns the record.
     is_comparable: ClassVar[bool] = True
 
     def __init__(self, context: WriterContext) -> None:
@@ -98,27 +98,27 @@ class Writer:
         self._api = context.api
 
     def group(self, _record: Record) -> str:
-        """Return what records must have in common to go into one call."""
+        """Return the group of a record; one call takes records of one group."""
         return ""
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
-        """Return what the tenant holds of these records, by their names."""
+        """Return the tenant's messages for these records, by name."""
         return dict(await call_each(records, self._find_one))
 
     async def get(self, _item: Any) -> Message:
-        """Return the one thing in the tenant that a record's item names. Raises NotFound."""
+        """Return the tenant's message for an item. Raises NotFound."""
         raise NotImplementedError
 
     def as_stored(self, item: Any) -> Message:
-        """Return an item as the cluster shows what was written of it, for comparisons."""
+        """Return an item in the form in which the cluster returns it, for comparisons."""
         return item  # type: ignore[no-any-return]  # Items are messages.
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
-        """Return the names of those that are there; asked before writing when `looks_first`."""
+        """Return the names of existing records; called before writing when `checks_first`."""
         return set(await self.find(records))
 
     def writable(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records without those that expiry keeps from being written, which are noted as left."""
+        """Return the records that can be written; count those that expiry excludes as ignored."""
         at = datetime.now(UTC)
         kept = []
         for record in records:
@@ -135,17 +135,17 @@ class Writer:
         raise NotImplementedError
 
     async def on_skipped(self, _record: Record) -> None:
-        """Learn of a record that is there already."""
+        """React to a record that exists."""
 
     async def finish(self) -> None:
-        """Do what can be done only when all records are written."""
+        """Finish after all records are written."""
 
     async def _write_with_times(
         self, call: Callable[[Any], Awaitable[Any]], request: Any, records: Sequence[Record]
     ) -> Any:
-        """Make a call that keeps the times of its records, or one that does not where the key may not keep them.
+        """Make a call that keeps the records' times, or one without them when the key lacks the permission.
 
-        Raises TimesNotPermitted where the call has to be made again without the records that have expired.
+        Raises TimesNotPermitted when the call must be repeated without expired records.
         """
         request.keep_times = self._context.keeps_times
         try:
@@ -157,7 +157,7 @@ class Writer:
             at = datetime.now(UTC)
             if any(is_expired(record, at) for record in records):
                 raise TimesNotPermitted from None
-            # Without them it is another right that is missing, if this is refused too.
+            # A second refusal means that another permission is missing.
             request.keep_times = False
             answer = await call(request)
         if not request.keep_times:
@@ -168,7 +168,7 @@ class Writer:
         return answer
 
     def _note_expired(self, record: Record, at: datetime) -> None:
-        """Count a record that was written although its time is over."""
+        """Count an expired record that was written."""
         if is_expired(record, at):
             self._context.report.notes.count_converted(
                 record.table or str(record.kind), "expire_time", "over: stored as expired", record.where
@@ -182,7 +182,7 @@ class Writer:
 
 
 def is_expired(record: Record, at: datetime) -> bool:
-    """Say whether a record's own time is over, so that no reader sees it."""
+    """Say whether a record has expired, so that no call returns it."""
     item = record.item
     if "expire_time" not in item.DESCRIPTOR.fields_by_name or not item.HasField("expire_time"):
         return False
@@ -190,21 +190,21 @@ def is_expired(record: Record, at: datetime) -> bool:
 
 
 class EmbeddingSkipped(Exception):
-    """A vector does not come along: the cluster makes its own. The message says of which vectors that is so."""
+    """A vector is not imported; the cluster computes its own. The message says which vectors."""
 
 
 class TimesNotPermitted(Exception):
-    """The key may not keep times: the records that `writable` returns now are to be written."""
+    """The key may not set times: write the records that `writable` returns now."""
 
 
 class AlreadyWritten(Exception):
-    """A record was there, and the same was put there again."""
+    """A record existed and was written again unchanged."""
 
 
 async def call_each(
     records: Iterable[Record], find_one: Callable[[Record], Awaitable[tuple[str, Message] | None]]
 ) -> list[tuple[str, Message]]:
-    """Call for each record, some at once; return what was found."""
+    """Call `look` for each record, some at a time; return the results without None."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     async def one(record: Record) -> tuple[str, Message] | None:

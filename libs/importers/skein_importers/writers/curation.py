@@ -1,6 +1,6 @@
-"""Trust in sources, aliases, conflicts that were resolved, the policy, and watches.
+"""Writers of source trust, aliases, conflict resolutions, policies and watches.
 
-What the cluster shows of them is put into the form of the call that wrote it: a comparison sees the same fields then.
+They return stored records in the form of the request, so that comparisons see the same fields.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from skein_importers.records import Record
 
 _PAGE = 1000
-# The revision of a policy that nobody has changed.
+# The revision of an unchanged policy.
 _AS_MADE = 1
 
 
 class Trust(Writer):
-    """How far sources are trusted; what somebody said here already stays."""
+    """Trust in sources; existing trust stays."""
 
     kind = Kind.TRUST
     checks_first = True
-    # The cluster keeps it in its own spelling.
+    # The cluster normalizes the spelling.
     not_compared: ClassVar = frozenset({"source"})
 
     async def get(self, item: curation_pb2.SetSourceTrustRequest) -> Message:
-        """Return what was said of the source."""
+        """Return the source's trust."""
         request = curation_pb2.GetSourceTrustRequest(source=item.source)
         found = (await self._api.curation.GetSourceTrust(request)).source_trust
         return curation_pb2.SetSourceTrustRequest(
@@ -49,21 +49,21 @@ class Trust(Writer):
         )
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Say it of one source."""
+        """Set the trust of one source."""
         request = curation_pb2.SetSourceTrustRequest()
         request.CopyFrom(records[0].item)
         await self._write_with_times(self._api.curation.SetSourceTrust, request, records)
 
 
 class Aliases(Writer):
-    """Memories that are other names for what a second one stands for."""
+    """Aliases of entities."""
 
     kind = Kind.ALIAS
     checks_first = True
     not_compared: ClassVar = frozenset({"alias_memory_id", "canonical_memory_id"})
 
     async def get(self, item: curation_pb2.ResolveEntityRequest) -> Message:
-        """Return what the alias stands for. Raises NotFound when it stands for itself."""
+        """Return the alias's target. Raises NotFound for a memory that is not an alias."""
         request = curation_pb2.GetCanonicalRequest(memory_id=item.alias_memory_id)
         found = await self._api.curation.GetCanonical(request)
         if not found.HasField("alias"):
@@ -83,20 +83,20 @@ class Aliases(Writer):
 
 
 class Conflicts(Writer):
-    """What was said of conflicts. All of the tenant's are read once: none can be asked for by itself."""
+    """Resolutions of conflicts. All of the tenant's are read once, because no call returns a single one."""
 
     kind = Kind.CONFLICT
     checks_first = True
-    # Shown by ids of here.
+    # Returned with this cluster's ids.
     not_compared: ClassVar = frozenset({"a_memory_id", "b_memory_id", "canonical_memory_id"})
 
     def __init__(self, context: WriterContext) -> None:
-        """Know of none yet."""
+        """Nothing is read yet."""
         super().__init__(context)
         self._find_trust: dict[str, curation_pb2.ConflictResolution] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
-        """Return what was said of these pairs."""
+        """Return the resolutions of these pairs."""
         if self._find_trust is None:
             request = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
             listed = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
@@ -123,26 +123,26 @@ class Conflicts(Writer):
         return found
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Say it of one pair."""
+        """Resolve one pair."""
         request = curation_pb2.ResolveConflictRequest()
         request.CopyFrom(records[0].item)
         await self._write_with_times(self._api.curation.ResolveConflict, request, records)
 
 
 class Policies(Writer):
-    """The rules of the tenant. An import sets them once: rules that somebody set here already stay."""
+    """The tenant's policy. An import sets it once; a policy that was changed before stays."""
 
     kind = Kind.POLICY
     checks_first = True
     not_compared: ClassVar = frozenset({"update_mask"})
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
-        """Say that the rules are there when somebody ever set some."""
+        """Treat a policy that was ever changed as existing."""
         answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
         return {record.name for record in records} if answer.policy.revision > _AS_MADE else set()
 
     async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
-        """Return those of the tenant's rules that the record has."""
+        """Return the policy's fields that the record has."""
         answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
         found = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
         for name in item.update_mask.paths:
@@ -150,18 +150,18 @@ class Policies(Writer):
         return found
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Set the rules that the record has."""
+        """Set the policy's fields that the record has."""
         await self._api.tenancy.UpdatePolicy(records[0].item)
 
 
 class Watches(Writer):
-    """Watches, by their names: made, and switched off at once unless their record says that they are active."""
+    """Watches by name, created and switched off unless the record is active."""
 
     kind = Kind.WATCH
     checks_first = True
 
     def __init__(self, context: WriterContext) -> None:
-        """Know of none yet."""
+        """Nothing is read yet."""
         super().__init__(context)
         self._there: dict[str, watches_pb2.Watch] | None = None
 

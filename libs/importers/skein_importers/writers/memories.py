@@ -30,7 +30,7 @@ class Memories(Writer):
     is_batched = True
     checks_first = True
     exists_reasons: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
-    # No answer holds these, and how long is left is in expire_time.
+    # No reply has these fields, and ttl is part of expire_time.
     not_compared: ClassVar = frozenset({"secret_value", "embedding", "ttl"})
 
     async def find(self, records: Sequence[Record]) -> dict[str, Message]:
@@ -40,13 +40,13 @@ class Memories(Writer):
         while names:
             answer = await self._api.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
             for memory in answer.memories:
-                # An external id may be the id that the cluster gave: an export names what has no other so.
+                # Exports use the cluster's id as external id for memories without one.
                 found[memory.external_id] = found[memory.memory_id] = memory
             names = list(answer.deferred)
         return found
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
-        """Return the names of those that are there, and remember those that have expired."""
+        """Return the names of existing memories, and remember expired ones."""
         found = await super().existing_names(records)
         at = datetime.now(UTC)
         for record in records:
@@ -66,19 +66,19 @@ class Memories(Writer):
 
 
 class Embeddings(Writer):
-    """Vectors that came along. One that is there stays: putting it again changes nothing."""
+    """Caller vectors. Putting an existing vector again changes nothing."""
 
     kind = Kind.EMBEDDING
     is_comparable = False
 
     def __init__(self, context: WriterContext) -> None:
-        """Know no model yet."""
+        """No model is read yet."""
         super().__init__(context)
         self._models: dict[str, int] | None = None
         self._asking = asyncio.Lock()
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Put the vectors of one memory where the model is the same; else they are made anew."""
+        """Put the vectors of one memory if the cluster has their model; otherwise it computes its own."""
         record = records[0]
         request_item: recall_pb2.PutEmbeddingRequest = record.item
         request = recall_pb2.PutEmbeddingRequest()
@@ -87,7 +87,7 @@ class Embeddings(Writer):
         dimensions = len(request_item.embeddings[0].values)
         if await self._dimensions(request.model, dimensions) != dimensions:
             raise EmbeddingSkipped(f"{request_item.model} with {dimensions} dimensions is no model of this cluster")
-        # What it said when it was imported; whoever changed the text has other vectors by now.
+        # The first revision: a text changed since has other vectors.
         request.revision = request.revision or 1
         request.request_id = f"import-{hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()}"
         try:
@@ -100,7 +100,7 @@ class Embeddings(Writer):
             raise AlreadyWritten
 
     async def _dimensions(self, model: str, request_item: int) -> int:
-        """Return the dimensions of a model here, 0 for none; an operator makes one that there is not."""
+        """Return the dimensions of the cluster's model, 0 for none; an operator registers a missing one."""
         async with self._asking:
             if self._models is None:
                 answer = await self._api.index.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
@@ -126,7 +126,7 @@ class Links(Writer):
     exists_reasons: ClassVar = frozenset({"LINK_EXISTS"})
     single_reasons: ClassVar = frozenset({"LINK_EXISTS"})
     memory_fields: ClassVar = ("from_memory_id", "to_memory_id")
-    # The ends are found by their external ids and shown by the others.
+    # Links name memories by external ids and are returned with cluster ids.
     not_compared: ClassVar = frozenset({"from_memory_id", "to_memory_id"})
 
     async def get(self, item: memory_pb2.Link) -> Message:
@@ -152,5 +152,5 @@ class Links(Writer):
 
 
 def model_name(name: str) -> str:
-    """Return how a cluster calls a model: lower case, without whose it is ("Xenova/all-MiniLM-L6-v2")."""
+    """Return a model's name in a cluster: lower case, without its publisher ("Xenova/all-MiniLM-L6-v2")."""
     return name.rsplit("/", 1)[-1].strip().lower()

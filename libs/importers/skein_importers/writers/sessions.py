@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skein_importers.records import Record
 
-# Sessions whose messages' ids are kept at hand.
+# Sessions whose message ids are cached.
 _KEPT = 2 * MAX_CONCURRENT_CALLS
 _CLOSED = frozenset({session_pb2.SESSION_STATE_ENDED, session_pb2.SESSION_STATE_ARCHIVED})
 
@@ -43,17 +43,17 @@ class Subjects(Writer):
 
 
 class Sessions(Writer):
-    """Sessions; those that have ended take their messages first and end when all is written."""
+    """Sessions; ended ones are closed after their messages are written."""
 
     kind = Kind.SESSION
     exists_reasons: ClassVar = frozenset({"SESSION_EXISTS"})
-    # Of a session whose messages are newer than what its source says of it, theirs counts.
+    # Messages newer than the source's update_time determine it here.
     not_compared: ClassVar = frozenset({"update_time"})
 
     def __init__(self, context: WriterContext) -> None:
-        """Close none yet."""
+        """No session has to be closed yet."""
         super().__init__(context)
-        # Sessions, and whether this import made them.
+        # Ended sessions, and whether this import created them.
         self._to_close: list[tuple[Record, bool]] = []
 
     async def get(self, item: session_pb2.Session) -> Message:
@@ -62,7 +62,7 @@ class Sessions(Writer):
         return (await self._api.sessions.GetSession(request)).session
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Open one session."""
+        """Create one session."""
         session = records[0].item
         request_item = session_pb2.Session()
         request_item.CopyFrom(session)
@@ -75,11 +75,11 @@ class Sessions(Writer):
         self._close_later(records[0], is_new=True)
 
     async def on_skipped(self, record: Record) -> None:
-        """Close it too when an import that was interrupted left it open."""
+        """Close a session that an interrupted import left open."""
         self._close_later(record, is_new=False)
 
     async def finish(self) -> None:
-        """Close what has to be closed."""
+        """Close the ended sessions."""
         for first in range(0, len(self._to_close), MAX_CONCURRENT_CALLS):
             some = self._to_close[first : first + MAX_CONCURRENT_CALLS]
             await asyncio.gather(*(self._close(*closing) for closing in some))
@@ -89,7 +89,7 @@ class Sessions(Writer):
         session_id = session.session_id
         if not is_new and not await self._is_left_open(session_id):
             return
-        # One that says no end ended when it was changed last, as far as its source knows.
+        # Without an end time, the last update counts as the end.
         end = session_pb2.EndSessionRequest(session_id=session_id, reason=session.end_reason)
         if session.HasField("end_time") or session.HasField("update_time"):
             end.end_time.CopyFrom(session.end_time if session.HasField("end_time") else session.update_time)
@@ -105,13 +105,13 @@ class Sessions(Writer):
             self._to_close.append((record, is_new))
 
     async def _is_left_open(self, session_id: str) -> bool:
-        """Say whether nobody has touched it since it was made."""
+        """Say whether the session is unchanged since its creation."""
         answer = await self._api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
         return answer.session.state == session_pb2.SESSION_STATE_ACTIVE and answer.session.revision == 1
 
 
 class Messages(Writer):
-    """Messages, appended to their session in the order in which they come."""
+    """Messages, appended to their session in order."""
 
     kind = Kind.MESSAGE
     is_batched = True
@@ -120,9 +120,9 @@ class Messages(Writer):
     batch_reasons: ClassVar = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED", "SESSION_ARCHIVED", "SESSION_STORED"})
 
     def __init__(self, context: WriterContext) -> None:
-        """Know no session yet."""
+        """No session is cached yet."""
         super().__init__(context)
-        # Ids, of either form, of the messages that a session holds; of the sessions met last.
+        # Ids and external ids of messages, for the sessions used last.
         self._ids: OrderedDict[str, set[str]] = OrderedDict()
 
     def group(self, record: Record) -> str:
@@ -169,7 +169,7 @@ class Items(Writer):
 
     kind = Kind.ITEM
     checks_first = True
-    # What is left of its time grows shorter, and one without an end gets one with its import.
+    # The remaining ttl shrinks, and the import sets a default expiry.
     not_compared: ClassVar = frozenset({"ttl", "expire_time"})
 
     async def get(self, item: states_pb2.PutItemRequest) -> Message:
@@ -186,7 +186,7 @@ class Items(Writer):
 
 
 class AgentStates(Writer):
-    """What agents keep in mind."""
+    """Agent states."""
 
     kind = Kind.AGENT_STATE
     exists_reasons: ClassVar = frozenset({"AGENT_STATE_EXISTS"})
@@ -197,7 +197,7 @@ class AgentStates(Writer):
         return (await self._api.sessions.GetAgentState(request)).state
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Put one state where there is none."""
+        """Create one state."""
         request = states_pb2.PutAgentStateRequest(state=records[0].item, must_not_exist=True)
         await self._write_with_times(self._api.sessions.PutAgentState, request, records)
         self._note_expired(records[0], datetime.now(UTC))

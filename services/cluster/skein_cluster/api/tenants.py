@@ -36,7 +36,7 @@ async def create_tenant(operator: Client, name: str) -> tuple[str, str]:
     try:
         created = await operator.tenancy.CreateTenant(request)
     except NotFound:
-        # The first tenant after `skein bootstrap`: there is no organization yet that it could belong to.
+        # The first tenant after `skein bootstrap` needs an organization.
         default = tenancy_pb2.Organization(display_name=DEFAULT_NAME, slug=DEFAULT_SLUG)
         await operator.tenancy.CreateOrganization(tenancy_pb2.CreateOrganizationRequest(organization=default))
         created = await operator.tenancy.CreateTenant(request)

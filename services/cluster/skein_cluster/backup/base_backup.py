@@ -1,4 +1,4 @@
-"""Making a backup: a copy of the server's files by pg_basebackup, and what is told of it."""
+"""Creates a backup: a copy of the server's files by pg_basebackup, and its description."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PROGRESS = re.compile(r"(\d+)/(\d+) kB")
 async def create_backup(
     folder: BackupRepository, source: Source, environment: Mapping[str, str], *, on_progress: Callable[[int, int], None]
 ) -> Backup:
-    """Make a backup; `told` hears how many bytes of how many were copied. Raises Failure.
+    """Create a backup; `on_progress` gets the copied and the total bytes. Raises CommandError.
 
-    The folder must be held for writing.
+    The caller holds the write lock.
     """
     facts = await source.facts()
     _must_be_of(folder, facts.system_identifier)
@@ -39,7 +39,7 @@ async def create_backup(
         manifest = PostgresManifest.read(part / POSTGRES_MANIFEST)
         async with source.connection() as connection:
             finished: datetime = await connection.fetchval("SELECT clock_timestamp()")
-        # A file may come or go while the data is copied: a row may name those of before and those of after.
+        # Files may change during the copy, so keep those referenced before and after.
         files = files_before | cold_storage.copy_files(folder, environment)
         backup = Backup(
             backup_id=backup_id,

@@ -1,4 +1,4 @@
-"""Reading a backup's files against the list that came with them: to verify them, or to write them for a server."""
+"""Reads a backup's files and checks them against their manifest, to verify or to extract them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _MODE_FILE, _MODE_FOLDER = 0o600, 0o700
-# Headers of Postgres' archives say all in one block. Those of other types announce a text of any length.
+# Postgres' archives have headers of one block. Other types announce texts of any length.
 _TYPES = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE})
 
 
 class Header(tarfile.TarInfo):
-    """A header of an archive that Postgres may have written."""
+    """A tar header of a type that Postgres writes."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header. Raises BackupDamaged for a type that would have its text read into memory."""
+        """Read a header. Raises BackupDamaged for types whose text would be read into memory."""
         header = super().frombuf(buf, encoding, errors)
         if header.type not in _TYPES:
             message = f"{header.name} is neither a file nor a folder."
@@ -37,14 +37,14 @@ class Header(tarfile.TarInfo):
 
 
 class Content(Protocol):
-    """What a member of an archive is read from."""
+    """The content of an archive's member."""
 
     def read(self, size: int, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
+        """Return up to `size` bytes; b"" at the end."""
 
 
 def file_problems(folder: Path) -> list[str]:
-    """Return what is wrong with the files of a backup: each by its name."""
+    """Return the problems of a backup's files by name."""
     try:
         manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     except BackupDamaged as damaged:
@@ -72,13 +72,13 @@ def extract(
     own: Callable[[Path], None],
     on_progress: Callable[[int], None],
 ) -> None:
-    """Write a backup's data where a server can run on it; `own` gives each file to the server's user.
+    """Extract a backup's data for a server; `own` gives each file to the server's user.
 
-    `files` has the size and SHA-256 of each packed file; `told` hears of every byte that was written. Raises
-    BackupDamaged at the first file that is not as it was, before more of it is written than there was.
+    `files` has the size and SHA-256 of each packed file; `on_progress` gets the number of written bytes. Raises
+    BackupDamaged at the first damaged file, before more bytes are written than it had.
     """
     for name in (POSTGRES_MANIFEST, WAL_OF_BASE):
-        # What is in them is on no other list.
+        # No other manifest covers these files.
         _must_be_whole(folder / name, files.get(name, {}))
     manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     seen = set[str]()
@@ -100,15 +100,15 @@ def extract(
 
 
 def extract_wal(folder: Path, to: Path) -> None:
-    """Write the log that a backup carries itself. Raises BackupDamaged."""
+    """Extract the backup's own write-ahead log. Raises BackupDamaged."""
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
             _write(_inside(to, member), content, _keep, _hear_nothing)
 
 
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
-    """Yield each member with what it holds; None for a folder."""
-    # Packed in several parts, which tarfile's own reader of packed streams does not go on with.
+    """Yield each member with its content; None for a folder."""
+    # The file has several gzip members, which tarfile's own reader does not support.
     with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|", tarinfo=Header) as archive:
         for member in archive:
             if member.isdir():
@@ -122,7 +122,7 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise BackupDamaged where a packed file, read in the block, is not what it was."""
+    """Raise BackupDamaged when a packed file, read in the block, is damaged."""
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError) as error:
@@ -167,7 +167,7 @@ def _measured(content: Content) -> tuple[int, str]:
 
 
 def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
-    """Raise BackupDamaged for a packed file with other bytes than it had."""
+    """Raise BackupDamaged for a packed file with another checksum."""
     try:
         is_whole = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
     except OSError as error:
@@ -179,7 +179,7 @@ def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
 
 
 def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:
-    """Return what is wrong with what a member's header says, before any of its bytes is read."""
+    """Return the problem of a member's size, before its bytes are read; "" for none."""
     expected = manifest.files.get(member.name)
     if expected is None:
         return f"{BASE}: {member.name} is not on the list of files."
@@ -189,13 +189,13 @@ def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str
 
 
 def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
-    """Return what is wrong with the bytes of a member whose size is right; an archive that is cut has fewer."""
+    """Return the problem of a member's bytes; a truncated archive has fewer."""
     return "" if measured == manifest.files[name] else f"{BASE}: {name} was changed after it was written."
 
 
 def _keep(_path: Path) -> None:
-    """Leave a file to whom it belongs."""
+    """Keep a file's owner."""
 
 
 def _hear_nothing(_count: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""The list of files that Postgres gives along with a copy of its data, each with its size and checksum."""
+"""Postgres' backup manifest: the files of a copy with sizes and checksums."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PostgresManifest:
 
     @classmethod
     def read(cls, path: Path) -> PostgresManifest:
-        """Read the list, which holds its own checksum. Raises BackupDamaged."""
+        """Read the manifest and verify its own checksum. Raises BackupDamaged."""
         try:
             text = path.read_bytes()
             body, mark, _ = text.rpartition(_CHECKSUM_LINE)

@@ -1,4 +1,4 @@
-"""Whether a backup could be brought back: every file of it, the log that it carries, and the log after it."""
+"""Verifies that a backup can be restored: its files, its own log, and the log after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]:
-    """Return what is wrong, a sentence for each thing; nothing for a backup that is whole."""
+    """Return a sentence for each problem; empty for an intact backup."""
     found = await asyncio.to_thread(_files, folder, backup)
     if not found:
         found += await asyncio.to_thread(extraction.file_problems, folder.of(backup))
@@ -51,7 +51,7 @@ def _files(folder: BackupRepository, backup: Backup) -> list[str]:
 
 
 async def _own_log(folder: BackupRepository, backup: Backup) -> list[str]:
-    """Read every record that a server needs to begin with the copy."""
+    """Check every record that a server needs to start from the copy."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
         try:

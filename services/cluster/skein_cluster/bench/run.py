@@ -1,4 +1,4 @@
-"""Asking a running cluster what a conversation holds: a fresh tenant, its memories, every question, timed."""
+"""Runs a benchmark on a cluster: a new tenant, its memories, and every question, timed."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
 
 LIMIT = max(DEPTHS)
-# Up to here the memory service makes vectors before it answers, so that nothing is left for later.
+# Largest batch that the memory service embeds before it replies.
 _EMBEDDED_AT_ONCE = 16
 _PENDING_SECONDS = 300.0
 _PENDING_PAUSE_SECONDS = 0.25
-# Where only the answers count, and not how long they take.
+# Concurrent questions when times do not matter.
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BenchResult:
-    """What came back for the questions of a conversation, in their order."""
+    """Results of a conversation's questions, in order."""
 
     asked: list[ScoredQuestion]
     # Of each call, in order.
     seconds: list[float]
-    # The signals that had a part in a score.
+    # Signals with a share of any score.
     signals: frozenset[str]
     # The model whose vectors were searched.
     model: str
-    # Answers by words alone, or without an arm: what they miss says nothing about the rest.
+    # Answers without vectors or without an arm, which say nothing about quality.
     degraded: int
 
 
@@ -78,7 +78,7 @@ async def temporary_tenant(
 
 
 async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> None:
-    """Store memories in their order, and wait until every one of them has its vector."""
+    """Store memories in order, and wait until all have vectors."""
     pending: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
         batch = memories[start : start + _EMBEDDED_AT_ONCE]
@@ -90,7 +90,7 @@ async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> 
     try:
         async with asyncio.timeout(_PENDING_SECONDS):
             for memory_ids in pending:
-                while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - nobody says when they are there.
+                while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - no event says when they are done.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
         message = f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?"
@@ -100,9 +100,9 @@ async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> 
 async def ask_questions(
     api: Client, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
 ) -> BenchResult:
-    """Ask every question, with other weights for some signals if given.
+    """Ask every question, with other weights for some signals if set.
 
-    One after another with the weights that are in force, so that the times are those of a caller who is alone.
+    With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
 
@@ -151,7 +151,7 @@ async def run_ablations(
 
 
 async def _have_vectors(api: Client, memory_ids: Sequence[str]) -> bool:
-    """Say whether all of a few memories are found by meaning: only a hit with a vector has a similarity."""
+    """Say whether all of some memories have vectors: only such a hit has a similarity."""
     quoted = ", ".join(f'"{name}"' for name in memory_ids)
     wanted = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")
     response = await api.gateway.Recall(

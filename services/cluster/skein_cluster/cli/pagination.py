@@ -1,4 +1,4 @@
-"""The first so many items of a list, over as many pages as that takes."""
+"""The first items of a paginated list."""
 
 from __future__ import annotations
 

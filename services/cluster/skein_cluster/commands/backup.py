@@ -51,7 +51,7 @@ def _folder(command: Decorated) -> Decorated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _BackupContext:
-    """What every command of the group works on."""
+    """The repository and data folder of a command."""
 
     data_dir: Path
     folder: BackupRepository
@@ -65,7 +65,7 @@ class _BackupContext:
         return cls(data_dir=data_dir, folder=BackupRepository(chosen.absolute()), environment=environment)
 
     def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
-        """Return the backup that is named, or all of them, oldest first. Raises Failure."""
+        """Return the named backup, or all, oldest first. Raises CommandError."""
         if (backup_id is None) is not latest:
             raise click.UsageError("Name a backup, or say --latest.")
         if backup_id is not None:
@@ -210,7 +210,7 @@ def restore(
     What was purged since then is purged again before anybody can start the cluster: memories, sessions, people,
     tenants, accounts; and what was revoked is revoked.
     """
-    # The folder that is being made has no backups.
+    # The new data folder has no backups.
     own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
     where = _BackupContext.of(data_dir, backup_dir or own)
     moment = _moment(to)
@@ -270,7 +270,7 @@ async def _restore(
 
 
 def _run(work: Coroutine[Any, Any, Made]) -> Made:
-    """Run to the end, or until SIGTERM, after which nothing is left of what was begun."""
+    """Run to the end or until SIGTERM, which leaves nothing behind."""
 
     async def until_told() -> Made:
         task = asyncio.ensure_future(work)
@@ -303,7 +303,7 @@ def _troubles_named() -> Iterator[None]:
         message = f"{damaged} `skein backup verify` says what else is wrong."
         raise CommandError(message, ExitCode.REFUSED) from None
     except OSError as error:
-        # A volume that is full or cannot be written to.
+        # The volume is full or read-only.
         message = f"It could not be done: {error}."
         raise CommandError(message, ExitCode.REFUSED) from None
 

@@ -22,7 +22,7 @@ from skein_importers.organizations import LEGACY_SLUG
 from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
-# No table, no schema, no role to act as.
+# The table, schema or role is missing.
 _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.InvalidParameterValueError)
 
 

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 _FORMS = (*READERS, *FORMS, *FORMATS)
 # Differences that seed 004's plan allows a dual write: 0.1 %.
 _THRESHOLD = 0.001
-# Refusals that a person wants to see at once; --json has all.
+# Refusals shown to a person; --json has all.
 _SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportOptions:
-    """What an import is asked to do."""
+    """Options of `skein import`."""
 
     form: str
     source: str
@@ -193,7 +193,7 @@ def _check(chosen: ImportOptions) -> None:
     if chosen.form not in FORMATS or not FORMATS[chosen.form].is_url:
         files.insert(0, chosen.source)
     for file in files:
-        # Who may read it, and what is in it, is for those who open it.
+        # Permissions and content are checked when it is opened.
         click.Path(exists=True, readable=False).convert(file, None, None)
 
 
@@ -251,7 +251,7 @@ async def _compare_realms(
 
 
 def _opens_tenants(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
-    """Return what opens a client of the operator that acts in a tenant."""
+    """Return a function that opens the operator's client for a tenant."""
     connection = operator_connection(environment)
     return lambda tenant_id: open_client(dataclasses.replace(connection, tenant_id=tenant_id))
 
@@ -273,7 +273,7 @@ def _has_people(source: Source) -> bool:
 
 
 def _import_file(environment: Mapping[str, str], chosen: ImportOptions, mode: str) -> None:
-    """Import a whole memory; compare it by asking what overwriting would change."""
+    """Import a whole memory; a comparison is a dry run of overwriting."""
     try:
         text = Path(chosen.source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -315,7 +315,7 @@ async def _export_file(environment: Mapping[str, str], write: Callable[[str], ob
 
 
 async def _count_archived(api: Client) -> int:
-    """Return how many memories lie in cold storage, which no export reads."""
+    """Return the number of archived memories, which exports leave out."""
     request = archives_pb2.ListArchivesRequest(page_size=1000)
     return sum([archive.memory_count async for archive in iterate_pages(api.history.ListArchives, request, "archives")])
 

@@ -1,4 +1,4 @@
-"""How `skein import` tells what became of a source: the mapping report and the comparison."""
+"""Prints the mapping report and the comparison of `skein import`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from skein_importers.report import Report
     from skein_importers.sources.base import CountWithSamples
 
-# Refusals that a person wants to see at once; --json has more.
+# Refusals shown to a person; --json has more.
 _SHOWN = 20
 # Characters of an id that are enough to find it.
 _NAME = 60
 
 
 def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mapping[str, str]) -> None:
-    """Print what was read, written, changed on the way, left behind and refused."""
+    """Print the mapping report."""
     if as_json:
         output.print_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)})
         return

@@ -108,7 +108,7 @@ def invite_command(
     if not made.token:
         output.echo(f"Mailed to {made.invitation.email}.")
         return
-    # A cluster of an earlier version answers without the link.
+    # A cluster of an earlier version returns no link.
     output.echo(made.link or made.token)
     until = output.format_time(made.invitation.expire_time)
     told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."

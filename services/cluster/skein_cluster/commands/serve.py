@@ -1,4 +1,4 @@
-"""`skein serve`: services in this process, against a database that somebody else runs and migrates."""
+"""`skein serve`: services in this process, on an existing, migrated database."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def _serve(names: tuple[str, ...]) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End with the process that started us, however it ends: nothing may be left behind."""
+    """End this process when its parent ends in any way."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

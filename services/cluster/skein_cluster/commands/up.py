@@ -133,7 +133,7 @@ async def _stay(
 
 
 def never_ends(_cluster: LocalCluster) -> asyncio.Future[None]:
-    """Return a future that stays open: services of one process end together."""
+    """Return a future that never completes: services of one process end together."""
     return asyncio.get_running_loop().create_future()
 
 
@@ -179,14 +179,14 @@ def print_overview(
 
 
 def _try_next(data_dir: Path) -> list[str]:
-    """Return command lines for another terminal, which may not know the data folder of this one."""
+    """Return command lines for another terminal, with the data folder if needed."""
     found = [f"export SKEIN_DATA_DIR={shlex.quote(str(data_dir.absolute()))}"] if data_dir != default_data_dir() else []
-    # The data folder is said once, above.
+    # The overview has the data folder already.
     return [*found, *(command_lines.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
 
 
 def pc2_ports(cluster: LocalCluster) -> str:
-    """Return the assistants' ports, those that were moved with where they are now."""
+    """Return the assistants' ports, moved ones with their address."""
     ports = [
         (str(number), address.rpartition(":")[2])
         for number in registry.PC2_PORTS

@@ -1,4 +1,4 @@
-"""What is wrong with what a process is told, each in one sentence; nothing is opened but files."""
+"""Checks of a process's settings, one sentence per problem; opens nothing but files."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     Check = Callable[[], object]
 
 _ADDRESS = re.compile(r"(?:[^\s/:@]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
-# Targets of gRPC: one name of many replicas, or all of their addresses.
+# gRPC targets: a name of several replicas, or all of their addresses.
 _SCHEME = re.compile(r"https://|dns:///|ipv[46]:(?=.*:)")
 
 
 def find_problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
-    """Return what would keep these services from starting in one process, or make them do something else than told."""
+    """Return the problems that prevent these services' start in one process, or change its effect."""
     found = dict.fromkeys(unknown_settings(environment))
     settings = read_settings(services, environment)
     found |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
@@ -62,7 +62,7 @@ def find_problems(services: Collection[str], environment: Mapping[str, str]) -> 
 
 
 def find_notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
-    """Return what keeps no service from starting and is still worth knowing."""
+    """Return notes about settings that do not prevent a start."""
     if "gateway" not in services:
         return []
     host = ProcessSettings.read(environment).host
@@ -72,7 +72,7 @@ def find_notes(services: Collection[str], environment: Mapping[str, str]) -> lis
 
 
 def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield what raises SettingInvalid where services would at their start."""
+    """Yield checks that raise SettingInvalid as the services' start would."""
     for kind in settings_classes(services):
         yield partial(kind.read, environment)
     yield partial(_check_process, services, environment)

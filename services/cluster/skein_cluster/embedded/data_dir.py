@@ -1,10 +1,10 @@
-"""Where a cluster's data lies, who may use it now, and its first creation.
+"""A cluster's data folder: its place, its lock, and its first creation.
 
-Normally the data lies where it was asked for. Run by root below a folder that the server's user cannot enter (a clone
-in root's home), it lies in `/var/lib/skein/<hash>-<random>` and the asked path becomes a symbolic link to it, so it
+Normally the data is at the requested path. When root runs below a folder that the server's user cannot enter (a clone
+in root's home), it is in `/var/lib/skein/<hash>-<random>`, and the requested path is a symbolic link to it. So the data
 persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it names the
-path it was made for. Data that may be lost (`durable=False`) goes
-below the temp directory in that case, and is removed there by a later run once its link is gone.
+requested path. Temporary data (`durable=False`) is below the temp directory then; a later run removes it once its link
+is gone.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from skein_cluster.embedded.account import Account
 
 SYSTEM_DATA = Path("/var/lib/skein")
-# Postgres cuts longer paths off without a word (MAXPGPATH is 1024 and its own file names come on top).
+# Postgres silently truncates longer paths (MAXPGPATH is 1024, including its own file names).
 _LONGEST_PATH = 900
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataDir:
-    """A cluster's data folder: the path it was asked for and the one that holds it, which are mostly the same."""
+    """A cluster's data folder: the requested path and the real one, which are mostly the same."""
 
     requested: Path
     real: Path
@@ -44,13 +44,13 @@ class DataDir:
 
     @property
     def log(self) -> Path:
-        """The server's log, beside the asked path."""
+        """The server's log, beside the requested path."""
         return self.requested.with_name(f"{self.requested.name}.log")
 
     def prepare(self, account: Account) -> Path:
         """Make an empty folder beside the place for `initdb`.
 
-        It has a name of its own each time: the `initdb` of a start killed just now may still be clearing up.
+        Its name is new each time: the `initdb` of a start that was just killed may still be removing files.
         """
         self._remove_leftovers()
         new_folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
@@ -58,7 +58,7 @@ class DataDir:
         return new_folder
 
     def complete(self, new_folder: Path) -> None:
-        """Move a finished new cluster into place, in one step, and leave the link at the asked path."""
+        """Move a finished new cluster into place in one step, and create the link at the requested path."""
         new_folder.rename(self.real)
         self._remove_leftovers()
         if self.real != self.requested and not self.requested.is_symlink():
@@ -74,7 +74,7 @@ class DataDir:
         return f"{digest(self.requested)}.first-start-"
 
     def _remove_leftovers(self) -> None:
-        """Remove what killed first starts left."""
+        """Remove leftovers of killed first starts."""
         for folder in self.real.parent.iterdir():
             if folder.name.startswith(self._prefix):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -82,7 +82,7 @@ class DataDir:
 
 @contextlib.contextmanager
 def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterator[DataDir]:
-    """Hold the data folder for this process until the end of the block; raise DataDirInUse when another one does.
+    """Lock the data folder until the block ends; raise DataDirInUse when another process holds it.
 
     The kernel drops the locks with the process, however it ends. Two locks where a link is involved, because a copied
     clone brings a second link to the same data.
@@ -96,13 +96,13 @@ def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterato
         try:
             yield home
         finally:
-            # A first start that was stopped half-way: its place has a random name, so nobody else waits for the lock.
+            # An interrupted first start: its place has a random name, so no other process waits for the lock.
             if home.real != requested and not home.real.exists():
                 _lock_file(home.real).unlink(missing_ok=True)
 
 
 def delete_data_dir(data_dir: Path) -> None:
-    """Remove a cluster that nobody runs, its log, and where there is one the link to it; nothing there is fine."""
+    """Remove a stopped cluster, its log, and its link if any; a missing cluster is no error."""
     requested = _absolute_path(data_dir)
     real = requested.resolve()
     with contextlib.ExitStack() as locked:
@@ -115,13 +115,13 @@ def delete_data_dir(data_dir: Path) -> None:
             requested.unlink()
         for path in (real.with_name(f"{real.name}.origin"), requested.with_name(f"{requested.name}.log")):
             path.unlink(missing_ok=True)
-        # The asked path's lock file stays: somebody may have it open, about to lock it.
+        # The lock file stays: another process may have it open, about to lock it.
         if real != requested:
             _lock_file(real).unlink(missing_ok=True)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, whatever vanishes by itself meanwhile: a server that was killed may be ending still."""
+    """Remove a folder while a killed server may still be removing files in it."""
     while folder.exists():
         # (From Python 3.13 on that is no error.)
         with contextlib.suppress(FileNotFoundError):
@@ -163,7 +163,7 @@ def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
 
 
 def _remove_orphans(base: Path) -> None:
-    """Remove data that may be lost and whose link is gone, as after a test run whose folder was removed."""
+    """Remove temporary data whose link is gone, as after a test run."""
     for note in base.glob("*.origin"):
         real = note.with_suffix("")
         with contextlib.suppress(DataDirInUse, FileNotFoundError):
@@ -177,7 +177,7 @@ def _remove_orphans(base: Path) -> None:
 
 
 def _holds_cluster(real: Path, account: Account) -> bool:
-    """Whether there is a cluster that we can run (false: nothing is there yet)."""
+    """Say whether the folder has a cluster that we can run; False when it is empty."""
     try:
         names = os.listdir(real)  # noqa: PTH208 - an error is wanted for what is no folder
     except FileNotFoundError:
@@ -221,7 +221,7 @@ def _lock_file(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _locked(path: Path, requested: Path) -> Iterator[None]:
-    # Not followed when it is a link: the folder may be one where others write as well.
+    # Do not follow links: others may write to the folder.
     handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -1,4 +1,4 @@
-"""Making and removing databases on a running embedded server."""
+"""Databases of a running embedded server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATABASE = "skein"
 
 
 async def create_database(server: Server, name: str, template: str | None = None, *, if_missing: bool = False) -> None:
-    """Create a database, as a copy of the template when one is named (nobody may be connected to that one).
+    """Create a database, as a copy of `template` if set (which must have no connections).
 
     With `if_missing` an existing database is left as it is; otherwise it is asyncpg's DuplicateDatabaseError.
     """
@@ -50,5 +50,5 @@ async def _connection(server: Server) -> AsyncIterator[asyncpg.Connection[asyncp
 
 
 def quote_identifier(name: str) -> str:
-    """Return a name as it stands in a statement, whatever characters it has."""
+    """Return a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Being asked to stop: the first SIGINT or SIGTERM asks, the second one insists."""
+"""Stop signals: the first SIGINT or SIGTERM stops in order, the second one at once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _report_second_signal(name: str) -> None:
 
 
 class StopSignal:
-    """Whether this process was asked to stop."""
+    """An event that SIGINT and SIGTERM set."""
 
     def __init__(self, task: asyncio.Task[object], on_second_signal: Callable[[str], object]) -> None:
-        """Cancel `task` when the wish comes before anybody waits for it."""
+        """Cancel `task` when the signal comes before `wait` is called."""
         self._task = task
         self._report_second_signal = on_second_signal
         self._event = asyncio.Event()
@@ -33,9 +33,9 @@ class StopSignal:
     @classmethod
     @contextmanager
     def on_signals(cls, on_second_signal: Callable[[str], object] = _report_second_signal) -> Iterator[Self]:
-        """Listen to signals while the block runs; a stop during its start ends the block quietly.
+        """Handle signals while the block runs; a signal before `wait` ends the block quietly.
 
-        `last_words` is told the name of the second signal, which ends the process there and then.
+        `on_second_signal` gets the name of the second signal, which ends the process at once.
         """
         task: asyncio.Task[object] | None = asyncio.current_task()
         if task is None:
@@ -57,22 +57,22 @@ class StopSignal:
 
     @property
     def is_set(self) -> bool:
-        """Say whether the wish has come."""
+        """Say whether a signal has come."""
         return self._event.is_set()
 
     def set(self, number: int = signal.SIGTERM) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         if self.is_set:
             try:
                 self._report_second_signal(signal.Signals(number).name)
             finally:
-                # Every process that we started ends with us: the kernel sees to it.
+                # The kernel ends our child processes with us.
                 os._exit(128 + number)
         self._event.set()
         if not self._is_awaited:
             self._task.cancel()
 
     async def wait(self) -> None:
-        """Return when the process is asked to stop."""
+        """Return when a signal has come."""
         self._is_awaited = True
         await self._event.wait()
