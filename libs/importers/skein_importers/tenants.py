@@ -40,7 +40,7 @@ async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) ->
     organization_id = await find_organization(operator, DEFAULT_SLUG)
     if not organization_id:
         return {}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     request = tenancy_pb2.ListTenantsRequest(page_size=1000, organization_id=organization_id)
     async for tenant in iterate_pages(operator.tenancy.ListTenants, request, "tenants"):
         named = by_slug.get(tenant.slug)
@@ -50,16 +50,16 @@ async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) ->
         is_legacy = tenant.slug == named.key == LEGACY_SLUG
         if not is_legacy and json_format.MessageToDict(tenant.metadata).get(_MARK) != _mark(form, named):
             raise _slug_taken(named)
-        found[named.key] = str(tenant.tenant_id)
-    return found
+        result[named.key] = str(tenant.tenant_id)
+    return result
 
 
 async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> Mapping[str, str]:
     """Return the ids of the realms' tenants, by the realms' keys; create missing ones. Raises SlugTaken."""
-    found = await known_tenants(operator, form, realms)
+    result = await known_tenants(operator, form, realms)
     organization_id = await ensure_organization(operator, DEFAULT_NAME, DEFAULT_SLUG)
     for realm in realms:
-        if realm.key not in found:
+        if realm.key not in result:
             wanted = tenancy_pb2.Tenant(
                 organization_id=organization_id,
                 display_name=make_storable(realm.name)[:255] or realm.slug,
@@ -67,8 +67,8 @@ async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> M
                 metadata=struct({_MARK: _mark(form, realm)}),
             )
             made = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=wanted))
-            found[realm.key] = made.tenant.tenant_id
-    return found
+            result[realm.key] = made.tenant.tenant_id
+    return result
 
 
 def _slug_taken(realm: Realm) -> SlugTaken:

@@ -209,7 +209,7 @@ class BatchPlanner:
     def _read(self, ids: Sequence[str]) -> Plan[dict[str, memory_pb2.Memory]]:
         """Read memories by external id; missing ones are left out."""
         remaining = list(dict.fromkeys(ids))
-        found: dict[str, memory_pb2.Memory] = {}
+        result: dict[str, memory_pb2.Memory] = {}
         while remaining:
             parts = [remaining[at : at + _MAX_GOT] for at in range(0, len(remaining), _MAX_GOT)]
             answers = yield [
@@ -218,9 +218,9 @@ class BatchPlanner:
             ]
             remaining = []
             for answer in map(_id_conflict, answers):
-                found.update((memory.external_id, memory) for memory in answer.memories)
+                result.update((memory.external_id, memory) for memory in answer.memories)
                 remaining.extend(answer.deferred)
-        return found
+        return result
 
     def _refresh(self, memories: Iterable[memory_pb2.Memory], now: datetime) -> Plan[None]:
         changed = [made for memory in memories if (made := items.ttl_update(memory, self.root, now)) is not None]

@@ -35,13 +35,13 @@ def matches(value: Mapping[str, Any], expected: Mapping[str, Any] | None) -> boo
 
 def to_filter(expected: Mapping[str, Any] | None) -> str:
     """Return a Skein condition for indexes, which all matching items pass and perhaps others."""
-    found = ""
+    result = ""
     for path, text in _texts("data", expected or {}, 0):
-        longer = f"{found} AND {path} = {_quoted(text)}" if found else f"{path} = {_quoted(text)}"
+        longer = f"{result} AND {path} = {_quoted(text)}" if result else f"{path} = {_quoted(text)}"
         if len(longer) > _MAX_WHERE:
             break
-        found = longer
-    return found
+        result = longer
+    return result
 
 
 def namespace_matches(namespace: Namespace, conditions: Iterable[MatchCondition]) -> bool:

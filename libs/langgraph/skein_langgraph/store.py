@@ -189,8 +189,8 @@ def _run(plan: Plan[list[Result]], client: sync.Client) -> list[Result]:
         while True:
             calls = plan.send([call_rpc(call) for call in calls])
     except StopIteration as done:
-        found: list[Result] = done.value
-        return found
+        result: list[Result] = done.value
+        return result
 
 
 async def _run_async(plan: Plan[list[Result]], client: Client) -> list[Result]:
@@ -209,5 +209,5 @@ async def _run_async(plan: Plan[list[Result]], client: Client) -> list[Result]:
         while True:
             calls = plan.send(await asyncio.gather(*(call_rpc(call) for call in calls)))
     except StopIteration as done:
-        found: list[Result] = done.value
-        return found
+        result: list[Result] = done.value
+        return result

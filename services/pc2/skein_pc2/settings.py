@@ -58,26 +58,26 @@ class Pc2Settings(Settings):
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read every field; refuse to open the ports to a whole network. Raises SettingInvalid."""
-        found = super().read(environment)
-        networks = found.networks()
+        result = super().read(environment)
+        networks = result.networks()
         if is_secure(environment):
-            return found
-        if not (networks or _is_loopback(found.host)):
+            return result
+        if not (networks or _is_loopback(result.host)):
             message = (
-                f"SKEIN_PC2_HOST is {found.host}: the protocol has no passwords, so on an address beyond loopback it "
+                f"SKEIN_PC2_HOST is {result.host}: the protocol has no passwords, so on an address beyond loopback it "
                 "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
                 "192.168.1.7."
             )
             raise SettingInvalid(message)
         wide = [str(network) for network in networks if network.prefixlen < _SHORTEST_PREFIX[network.version]]
-        if wide and not found.allow_wide:
+        if wide and not result.allow_wide:
             message = (
                 f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
                 "act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), or "
                 "say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
             )
             raise SettingInvalid(message)
-        return found
+        return result
 
     def networks(self) -> tuple[Network, ...]:
         """Return the networks of `allow`; one of IPv4 addresses in IPv6 form is one of IPv4."""
@@ -120,14 +120,14 @@ def is_secure(environment: Mapping[str, str] | None = None) -> bool:
 
 def identity_of(environment: Mapping[str, str], number: int | None = None) -> Callable[[], str]:
     """Return a function that reads the API key until it exists and caches it; of one port with `number`."""
-    found = ""
+    result = ""
 
     def key() -> str:
-        nonlocal found
-        if not found:
+        nonlocal result
+        if not result:
             values = environment if number is None else _of_port(environment, number)
-            found = Pc2Identity.read(values).api_key.strip()
-        return found
+            result = Pc2Identity.read(values).api_key.strip()
+        return result
 
     return key
 

@@ -152,11 +152,11 @@ class _JsonStream:
         raise SourceInvalid(message)
 
     def _take(self, allowed: str) -> str:
-        found = self.peek()
-        if not found or found not in allowed:
+        result = self.peek()
+        if not result or result not in allowed:
             self.refuse()
         self._at += 1
-        return found
+        return result
 
     def _more(self, count: int = _PIECE) -> bool:
         piece = self._file.read(count)

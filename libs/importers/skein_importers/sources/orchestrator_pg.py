@@ -303,15 +303,15 @@ def open_source(source: str) -> Iterator[Orchestrator]:
 
 
 def _content(row: Row, rest: dict[str, Any]) -> dict[str, Any]:
-    found = row.document("content", rest)
-    if isinstance(found, dict):
-        return found
-    if isinstance(found, str) or found is None:
-        text = found if isinstance(found, str) else rest.pop("content_text", "")
+    result = row.document("content", rest)
+    if isinstance(result, dict):
+        return result
+    if isinstance(result, str) or result is None:
+        text = result if isinstance(result, str) else rest.pop("content_text", "")
         row.count_converted("content", "a text became content.text")
         return {"text": text}
     row.count_converted("content", "no JSON object: kept as content.value")
-    return {"value": found}
+    return {"value": result}
 
 
 def _importance(row: Row) -> float | None:

@@ -213,13 +213,13 @@ class Row:
         if value is None or value == "":
             return None
         try:
-            found, how = parse_time(value)
+            result, how = parse_time(value)
         except ValueError as error:
             self.count_converted(column, f"{error}: left out")
             return None
         if how:
             self.count_converted(column, how)
-        return found
+        return result
 
     def number(self, column: str) -> float | None:
         """Return a number; None when it is missing."""
@@ -277,23 +277,23 @@ class Row:
 
     def mapping(self, column: str, rest: dict[str, Any]) -> dict[str, Any]:
         """Return a JSON object, empty for none; any other JSON is kept in `rest` under the column's name."""
-        found = self.document(column, rest)
-        if isinstance(found, dict):
-            return found
-        if found is not None:
+        result = self.document(column, rest)
+        if isinstance(result, dict):
+            return result
+        if result is not None:
             self.count_converted(column, f"no JSON object: kept as {self.kept}.{column}")
-            rest[column] = found
+            rest[column] = result
         return {}
 
     def sequence(self, column: str, rest: dict[str, Any]) -> list[Any]:
         """Return a JSON array, empty for none; one value becomes an array of it."""
-        found = self.document(column, rest)
-        if found is None:
+        result = self.document(column, rest)
+        if result is None:
             return []
-        if not isinstance(found, list):
+        if not isinstance(result, list):
             self.count_converted(column, "one value became a list of one")
-            return [found]
-        return found
+            return [result]
+        return result
 
     def tags(self, column: str, values: Iterable[object] | None = None) -> list[str]:
         """Return tags without duplicates, from a list, a JSON array, or a text with commas."""

@@ -100,7 +100,7 @@ class Conflicts(Writer):
         if self._find_trust is None:
             request = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
             listed = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
-            self._find_trust = {found.pair_key: found async for found in listed}
+            self._find_trust = {result.pair_key: result async for result in listed}
         if not self._find_trust:
             return {}
         names = {name for record in records for name in (record.item.a_memory_id, record.item.b_memory_id)}
@@ -112,15 +112,15 @@ class Conflicts(Writer):
             for memory in answer.memories:
                 ids[memory.external_id] = ids[memory.memory_id] = memory.memory_id
             names = set(answer.deferred)
-        found: dict[str, Message] = {}
+        result: dict[str, Message] = {}
         for record in records:
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
             said = self._find_trust.get("|".join(pair))
             if said is not None:
-                found[record.name] = curation_pb2.ResolveConflictRequest(
+                result[record.name] = curation_pb2.ResolveConflictRequest(
                     status=said.status, note=said.note, create_time=said.create_time, update_time=said.update_time
                 )
-        return found
+        return result
 
     async def write(self, records: Sequence[Record]) -> None:
         """Resolve one pair."""
@@ -144,10 +144,10 @@ class Policies(Writer):
     async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
         """Return the policy's fields that the record has."""
         answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-        found = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
+        result = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
         for name in item.update_mask.paths:
-            setattr(found.policy, name, getattr(answer.policy, name))
-        return found
+            setattr(result.policy, name, getattr(answer.policy, name))
+        return result
 
     async def write(self, records: Sequence[Record]) -> None:
         """Set the policy's fields that the record has."""

@@ -36,23 +36,23 @@ class Memories(Writer):
     async def find(self, records: Sequence[Record]) -> dict[str, Message]:
         """Return memories by their external ids."""
         names = list(dict.fromkeys(record.name for record in records))
-        found: dict[str, Message] = {}
+        result: dict[str, Message] = {}
         while names:
             answer = await self._api.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
             for memory in answer.memories:
                 # Exports use the cluster's id as external id for memories without one.
-                found[memory.external_id] = found[memory.memory_id] = memory
+                result[memory.external_id] = result[memory.memory_id] = memory
             names = list(answer.deferred)
-        return found
+        return result
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Return the names of existing memories, and remember expired ones."""
-        found = await super().existing_names(records)
+        result = await super().existing_names(records)
         at = datetime.now(UTC)
         for record in records:
-            if record.name not in found and is_expired(record, at):
+            if record.name not in result and is_expired(record, at):
                 self._context.expired_memory(record.name)
-        return found
+        return result
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""

@@ -42,14 +42,14 @@ def archive_folders(environment: Mapping[str, str]) -> dict[str, Path]:
 
 def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[str]:
     """Copy every file to the repository, and return their names."""
-    found: set[str] = set()
+    result: set[str] = set()
     for kind, place in archive_folders(environment).items():
         for path in place.glob("*/*.jsonl.gz"):
             name = f"{kind}/{path.parent.name}/{path.name}"
             # No row refers to a file that disappears meanwhile.
             if (folder.cold / name).exists() or _copied(path, folder.cold / name):
-                found.add(name)
-    return found
+                result.add(name)
+    return result
 
 
 def restore_files(
@@ -79,14 +79,14 @@ def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
 
 def cold_storage_problems(folder: BackupRepository, backup: Backup) -> list[str]:
     """Return the problems of the files that a backup refers to."""
-    found = []
+    result = []
     for name in backup.cold:
         path = folder.cold / name
         if not path.exists():
-            found.append(f"cold/{name} is missing.")
+            result.append(f"cold/{name} is missing.")
         elif not _is_whole(path):
-            found.append(f"cold/{name} was changed after it was written.")
-    return found
+            result.append(f"cold/{name} was changed after it was written.")
+    return result
 
 
 async def referenced_files(connection: asyncpg.Connection[Any]) -> list[str]:

@@ -147,23 +147,23 @@ class NewTombstones:
 
 async def read_deletions(connection: Connection) -> Deletions:
     """Read a database's state; empty for a schema without purges."""
-    found = Deletions()
+    result = Deletions()
     for service in SERVICES:
         if await connection.fetchval("SELECT to_regclass($1)", f"{service}.tombstones") is None:
-            return found
+            return result
         for row in await connection.fetch(f"SELECT tenant_id, salt FROM {service}.tombstone_salts"):  # noqa: S608 - constants.
-            found.salts[service][row["tenant_id"]] = row["salt"]
+            result.salts[service][row["tenant_id"]] = row["salt"]
         for row in await connection.fetch(f"SELECT tenant_id, digest, create_time FROM {service}.tombstones"):  # noqa: S608 - constants.
-            found.digests[service][row["tenant_id"], row["digest"]] = row["create_time"]
-    found.tenants.update({row["tenant_id"]: dict(row) for row in await connection.fetch(_DELETIONS)})
-    found.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
-    found.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
+            result.digests[service][row["tenant_id"], row["digest"]] = row["create_time"]
+    result.tenants.update({row["tenant_id"]: dict(row) for row in await connection.fetch(_DELETIONS)})
+    result.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
+    result.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
     for row in await connection.fetch(_SUBJECTS):
-        known = found.subjects.setdefault(row["tenant_id"], set())
+        known = result.subjects.setdefault(row["tenant_id"], set())
         known.update([row["subject_id"]] if row["subject_id"] is not None else [])
     for access in REVOCABLE_TABLES:
         rows = await connection.fetch(
             f"SELECT {access.column}::text AS name, {access.time} AS time FROM {access.table} WHERE {access.is_closed}"  # noqa: S608 - constants.
         )
-        found.closed[access.table].update({row["name"]: row["time"] for row in rows})
-    return found
+        result.closed[access.table].update({row["name"]: row["time"] for row in rows})
+    return result

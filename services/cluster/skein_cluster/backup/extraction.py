@@ -49,7 +49,7 @@ def file_problems(folder: Path) -> list[str]:
         manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     except BackupDamaged as damaged:
         return [str(damaged)]
-    found, seen = [], set[str]()
+    result, seen = [], set[str]()
     try:
         with _readable(folder / BASE):
             for member, content in _members(folder / BASE):
@@ -58,11 +58,11 @@ def file_problems(folder: Path) -> list[str]:
                 seen.add(member.name)
                 problem = _differs_in_size(member, manifest) or _differs(member.name, _measured(content), manifest)
                 if problem:
-                    found.append(problem)
+                    result.append(problem)
     except BackupDamaged as damaged:
-        return [*found, str(damaged)]
-    found += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - seen)]
-    return found
+        return [*result, str(damaged)]
+    result += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - seen)]
+    return result
 
 
 def extract(

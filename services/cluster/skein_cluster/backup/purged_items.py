@@ -76,7 +76,7 @@ async def find_purged(connection: Connection, new_tombstones: NewTombstones) -> 
     """Scan every tenant with purges."""
     memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in new_tombstones.tenants("memory")}
     session = {tenant_id: (salt, digests) for tenant_id, salt, digests in new_tombstones.tenants("session")}
-    found: list[PurgedItems] = []
+    result: list[PurgedItems] = []
     for tenant_id in sorted({*memory, *session}):
         memory_salt, of_memory = memory.get(tenant_id, (b"", set[bytes]()))
         session_salt, of_session = session.get(tenant_id, (b"", set[bytes]()))
@@ -86,8 +86,8 @@ async def find_purged(connection: Connection, new_tombstones: NewTombstones) -> 
             session_salt=session_salt,
             session=frozenset(of_session),
         )
-        found.append(await _TenantScan(connection, tenant_id, gone).all())
-    return found
+        result.append(await _TenantScan(connection, tenant_id, gone).all())
+    return result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,13 +28,13 @@ class RecoveryWindow:
 
 async def recovery_windows(folder: BackupRepository) -> list[RecoveryWindow]:
     """Return every backup with a window for each timeline, oldest first."""
-    found: list[RecoveryWindow] = []
+    result: list[RecoveryWindow] = []
     for backup in folder.backups():
         log = WalArchive(folder, backup.wal_segment_bytes)
         for timeline in log.timelines_of(backup):
             wal_range = log.wal_range(backup, timeline)
             last = await wal_archive.last_moment(wal_range, backup) if wal_range.files else None
-            found.append(
+            result.append(
                 RecoveryWindow(
                     backup=backup,
                     timeline=timeline,
@@ -42,4 +42,4 @@ async def recovery_windows(folder: BackupRepository) -> list[RecoveryWindow]:
                     gap=wal_range.missing[0] if wal_range.missing else "",
                 )
             )
-    return found
+    return result

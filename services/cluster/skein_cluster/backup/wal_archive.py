@@ -224,12 +224,12 @@ class WalArchive:
 
 def _branches(path: Path) -> list[tuple[int, int]]:
     """Read a timeline's ancestors and the positions where they were left."""
-    found = []
+    result = []
     for line in read_compressed(path, _HISTORY_BYTES).decode("utf-8", errors="replace").splitlines():
         words = line.split()
         if len(words) > 1 and words[0].isdecimal():
-            found.append((int(words[0]), lsn.parse_lsn(words[1])))
-    return found
+            result.append((int(words[0]), lsn.parse_lsn(words[1])))
+    return result
 
 
 def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
@@ -295,14 +295,14 @@ async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
     """Return the problems of a range of the log: gaps, damaged files, unreadable records."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     size = backup.wal_segment_bytes
-    found = [f"wal: segment {name} is missing." for name in wal_range.missing]
+    result = [f"wal: segment {name} is missing." for name in wal_range.missing]
     segments = sorted(wal_range.files, key=lambda segment: segment.number)
     for start in range(0, len(segments), _AT_ONCE):
         # One more segment, for a record that continues.
         batch = segments[start : start + _AT_ONCE + 1]
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
             broken = _unpack(batch, wal_range, Path(place), size)
-            found += [each for each in broken if each not in found]
+            result += [each for each in broken if each not in result]
             if broken:
                 continue
             checked = batch[:_AT_ONCE]
@@ -313,22 +313,22 @@ async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
             ]
             code, _, said = await postgres_programs.run_program(command, environment={})
             if code:
-                found.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
-    return found
+                result.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
+    return result
 
 
 def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: int) -> list[str]:
     """Decompress segments under the last one's timeline, as one sequence; return the problems."""
-    found = []
+    result = []
     for segment in batch:
         path = wal_range.files[segment]
         try:
             content = read_compressed(path, size)
         except BackupDamaged as damaged:
-            found.append(f"wal: {damaged}")
+            result.append(f"wal: {damaged}")
             continue
         if len(content) != size:
-            found.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
+            result.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
         name = Segment(batch[min(len(batch), _AT_ONCE) - 1].timeline, segment.number).name(size)
         (place / name).write_bytes(content)
-    return found
+    return result

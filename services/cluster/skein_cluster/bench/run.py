@@ -143,11 +143,11 @@ async def run_ablations(
     api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
 ) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
-    found: dict[str, list[ScoredQuestion]] = {}
+    result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
-        found[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).asked
+        result[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).asked
         done(len(questions))
-    return found
+    return result
 
 
 async def _have_vectors(api: Client, memory_ids: Sequence[str]) -> bool:

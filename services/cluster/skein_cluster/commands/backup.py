@@ -70,11 +70,11 @@ class _BackupContext:
             raise click.UsageError("Name a backup, or say --latest.")
         if backup_id is not None:
             return [self.folder.get_backup(backup_id)]
-        found = self.folder.backups()
-        if not found:
+        result = self.folder.backups()
+        if not result:
             message = f"There is no backup in {self.folder.path}; `skein backup create` makes one."
             raise CommandError(message, ExitCode.REFUSED)
-        return found
+        return result
 
 
 @click.group()

@@ -215,11 +215,11 @@ async def _register(environment: Mapping[str, str], model: pb.EmbeddingModel) ->
 
 async def _reindex(environment: Mapping[str, str], request: pb.StartReindexRequest, *, wait: bool) -> pb.Reindex:
     async with as_operator(environment) as api:
-        found = (await api.index.StartReindex(request)).reindex
-        while wait and found.state == pb.REINDEX_STATE_RUNNING:
+        result = (await api.index.StartReindex(request)).reindex
+        while wait and result.state == pb.REINDEX_STATE_RUNNING:
             await asyncio.sleep(_SECONDS_BETWEEN)
-            found = (await api.index.GetReindex(pb.GetReindexRequest(reindex_id=found.reindex_id))).reindex
-        return found
+            result = (await api.index.GetReindex(pb.GetReindexRequest(reindex_id=result.reindex_id))).reindex
+        return result
 
 
 async def _progress(environment: Mapping[str, str], reindex_id: str | None, limit: int) -> list[pb.Reindex]:

@@ -100,15 +100,15 @@ async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
 
 def _replicas(counts: Sequence[str]) -> dict[str, int]:
     """Read "memory=2" and the like."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     able = [name for name in registry.PORTS if name != "pc2"]
     for said in counts:
         name, _, count = said.partition("=")
         if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
             message = f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}."
             raise click.BadParameter(message, param_hint="--replicas")
-        found[name] = int(count)
-    return found
+        result[name] = int(count)
+    return result
 
 
 async def _stay(

@@ -45,19 +45,19 @@ async def check_database(services: Collection[str], environment: Mapping[str, st
     """Check the database of SKEIN_DATABASE_URL and its replica; an unreachable one is a note."""
     settings = ProcessSettings.read(environment)
     wanted = [name for name in registry.WITH_DATABASE if name in services]
-    found = DatabaseCheck()
+    result = DatabaseCheck()
     if not wanted or not settings.database_url:
-        return found
+        return result
     url = settings.database_direct_url or settings.database_url
     await _connect_and_check(
-        "SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), found
+        "SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), result
     )
     reading = [name for name in wanted if name in database_revision.SERVICES]
     if settings.replica_url and reading:
         await _connect_and_check(
-            "SKEIN_REPLICA_URL", settings.replica_url, partial(_run_replica_checks, services=reading), found
+            "SKEIN_REPLICA_URL", settings.replica_url, partial(_run_replica_checks, services=reading), result
         )
-    return found
+    return result
 
 
 async def _connect_and_check(

@@ -72,15 +72,15 @@ def _copy(site: Path, private: Path) -> Path:
 
 def _contents(site: Path) -> dict[str, int]:
     """Map each needed file to its size."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for part in (Path(_PACKAGE) / _INSTALL, Path(_LIBRARIES)):
         for folder, folders, files in os.walk(site / part):
             skipped = _NOT_NEEDED(folder, folders + files)
             folders[:] = [name for name in folders if name not in skipped]
             for name in set(files) - skipped:
                 path = Path(folder, name)
-                found[str(path.relative_to(site))] = path.lstat().st_size
-    return found
+                result[str(path.relative_to(site))] = path.lstat().st_size
+    return result
 
 
 def _open_to_all(top: Path) -> None:

@@ -187,10 +187,10 @@ def group_id(value: object, field: str = "group_id") -> str:
 
 def memory_type(value: object, field: str = "memory_type") -> str:
     """Read a type: "User-Preference" is user_preference."""
-    found = _snake(value) if isinstance(value, str) else ""
-    if not found:
+    result = _snake(value) if isinstance(value, str) else ""
+    if not result:
         raise fields.invalid(field, "is a name of letters, digits and underscores, such as user_preference")
-    return found
+    return result
 
 
 def relation(value: str) -> tuple[str, str]:

@@ -89,19 +89,19 @@ class Neighborhood:
 
 async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
     """Read the links of memories. A memory deleted meanwhile leaves out all memories of its call."""
-    found = Neighborhood()
+    result = Neighborhood()
     portions = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
 
     async def read_batch(portion: Sequence[str]) -> None:
         call = pb.GetSubgraphRequest(memory_ids=portion, radius=1, max_nodes=_NODES, include_memories=True)
         try:
-            found.add(await api.call(api.links.GetSubgraph, call, context))
+            result.add(await api.call(api.links.GetSubgraph, call, context))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
 
     await asyncio.gather(*(read_batch(portion) for portion in portions))
-    return found
+    return result
 
 
 async def to_records(api: GatewayApi, context: RequestContext, memories: Sequence[pb.Memory]) -> list[dict[str, Any]]:
@@ -281,7 +281,7 @@ async def _children(api: GatewayApi, context: RequestContext, parents: Sequence[
     answer = await api.call(api.links.GetSubgraph, call, context)
     if not answer.truncated:
         return [node.memory_id for node in answer.nodes if node.hop]
-    found = []
+    result = []
     for parent in call.memory_ids:
         links, _ = await links_of(
             api,
@@ -291,5 +291,5 @@ async def _children(api: GatewayApi, context: RequestContext, parents: Sequence[
             relation=records.PARENT,
             most=MOST_DESCENDANTS + 1,
         )
-        found += [link.from_memory_id for link in links]
-    return found
+        result += [link.from_memory_id for link in links]
+    return result

@@ -93,15 +93,15 @@ class MemoryStore:
 
     async def get_many(self, request: AgentRequest, names: Sequence[str]) -> dict[str, pb.Memory]:
         """Read memories, by both of their ids; missing ones are left out."""
-        found: dict[str, pb.Memory] = {}
+        result: dict[str, pb.Memory] = {}
         left = list(names)
         while left:
             response = await self._api.call(
                 self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=left), request
             )
-            found |= {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
+            result |= {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
             left = list(response.deferred)
-        return found
+        return result
 
     async def delete(self, request: AgentRequest, memory_id: str, *, operation: str = "") -> None:
         """Delete a memory. A repeat of the same operation has no effect."""
@@ -142,19 +142,19 @@ class MemoryStore:
     async def find(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         """Find memories by id, else ids, else keywords, else source."""
         if query.get("id"):
-            found = await self._find_by_id(request, record_values.required_text(query, "id"), query)
+            result = await self._find_by_id(request, record_values.required_text(query, "id"), query)
         elif query.get("ids"):
-            found = await self._find_by_ids(request, fields.texts(query["ids"], "ids"))
+            result = await self._find_by_ids(request, fields.texts(query["ids"], "ids"))
         elif query.get("keywords"):
-            found = self._keep_strong(await self._find_by_keywords(request, query), request, query)
+            result = self._keep_strong(await self._find_by_keywords(request, query), request, query)
         elif query.get("source"):
-            found = self._keep_strong(
+            result = self._keep_strong(
                 await self._find_by_source(request, record_values.required_text(query, "source")), request, query
             )
         else:
             raise RequestError(INVALID_REQUEST, NO_QUERY)
-        await self._end_idleness(request, found.memories)
-        return found
+        await self._end_idleness(request, result.memories)
+        return result
 
     async def call_all(self, request: AgentRequest, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
         """Run calls, some at a time; None is the result of a call without enough time.

@@ -37,20 +37,20 @@ _PRIORITIES = {"LOW": _FEW, "MEDIUM": _DEFAULT_IMPORTANCE, "NORMAL": _DEFAULT_IM
 def text(values: Mapping[str, Any], *names: str) -> str:
     """Read the first present text; "" for none."""
     for name in names:
-        found = fields.text(values, name)
-        if "\0" in found:
+        result = fields.text(values, name)
+        if "\0" in result:
             raise fields.invalid(name, "holds a NUL character, which cannot be stored")
-        if found:
-            return found
+        if result:
+            return result
     return ""
 
 
 def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
     """Read the first present text that is not blank; `missing` is the error message without one."""
-    found = text(values, *names)
-    if not found.strip():
+    result = text(values, *names)
+    if not result.strip():
         raise RequestError(VALIDATION_ERROR, missing)
-    return found
+    return result
 
 
 def user_id(values: Mapping[str, Any]) -> str:
@@ -136,10 +136,10 @@ def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
     """Read a priority: HIGH, MEDIUM (or normal), LOW."""
     if value is None or value == "":
         return default
-    found = _PRIORITIES.get(value.strip().upper()) if isinstance(value, str) else None
-    if found is None:
+    result = _PRIORITIES.get(value.strip().upper()) if isinstance(value, str) else None
+    if result is None:
         raise fields.invalid("priority", "is HIGH, MEDIUM (or normal) or LOW")
-    return found
+    return result
 
 
 def priority(value: float) -> str:
