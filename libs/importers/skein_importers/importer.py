@@ -223,8 +223,9 @@ class Importer:
             except ResourceExhausted as error:
                 if error.reason == "QUOTA_EXCEEDED":
                     sentence = self._report.describe_error(error)
-                    message = f"{sentence} What was written stays; raise the quota and run the same command again."
-                    raise QuotaReached(message) from error
+                    raise QuotaReached(
+                        f"{sentence} What was written stays; raise the quota and run the same command again."
+                    ) from error
                 if error.reason not in _PASSING:
                     raise
                 await asyncio.sleep(error.retry_after or _PAUSE_SECONDS)

@@ -86,8 +86,9 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
         # Find invalid numbers before the first batch is stored.
         exact.dumps(document)
     except (ValueError, ArithmeticError, RecursionError):
-        message = "The file is no JSON: make the export again, and check that it is complete and holds no NaN."
-        raise SourceInvalid(message) from None
+        raise SourceInvalid(
+            "The file is no JSON: make the export again, and check that it is complete and holds no NaN."
+        ) from None
     inner = document.get("data") if isinstance(document, dict) else None
     lists = inner if isinstance(inner, dict) else document
     if not isinstance(lists, dict):

@@ -34,11 +34,10 @@ def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
     if key:
         return [_realm_named(realms, key)]
     if len(realms) > 1:
-        message = (
+        raise ImportRefused(
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
             f"the tenant of your key, or bring all as the operator with --all. It has {_listed(realms)}."
         )
-        raise ImportRefused(message)
     return realms
 
 

@@ -49,8 +49,9 @@ class ItemDraft:
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid time to live."""
         if self.ttl is not None and not 0 < self.ttl <= _MAX_MINUTES:
-            message = f"an item lives for more than 0 and up to {_MAX_MINUTES} minutes (a century), not {self.ttl}"
-            raise ValueError(message)
+            raise ValueError(
+                f"an item lives for more than 0 and up to {_MAX_MINUTES} minutes (a century), not {self.ttl}"
+            )
 
     def memory(self, root: StoreRoot, kind: str, now: datetime) -> memory_pb2.Memory:
         """Return the item's memory. Raises TypeError or ValueError for a value that is not JSON."""

@@ -32,11 +32,13 @@ class StoreRoot:
     def __post_init__(self) -> None:
         """Raise ValueError for an ambiguous name."""
         if not _ROOT.fullmatch(self.name):
-            message = f"a store's root is a lower-case word of letters, digits and _, up to 32, not {self.name!r}"
-            raise ValueError(message)
+            raise ValueError(
+                f"a store's root is a lower-case word of letters, digits and _, up to 32, not {self.name!r}"
+            )
         if self.name.endswith(_TAKEN):
-            message = f"a store's root does not end in {', '.join(_TAKEN)}, as {self.name!r} does: other roots' tags do"
-            raise ValueError(message)
+            raise ValueError(
+                f"a store's root does not end in {', '.join(_TAKEN)}, as {self.name!r} does: other roots' tags do"
+            )
 
     def item_id(self, namespace: Namespace, key: str) -> str:
         """Return the external id of an item."""
@@ -84,5 +86,4 @@ def _shorten(start: str, path: str) -> str:
 
 def _require_length(namespace: Namespace) -> None:
     if len(namespace) > MAX_DEPTH:
-        message = f"a namespace has up to {MAX_DEPTH} labels here, not {len(namespace)}"
-        raise ValueError(message)
+        raise ValueError(f"a namespace has up to {MAX_DEPTH} labels here, not {len(namespace)}")

@@ -66,8 +66,7 @@ def _quoted(text: str) -> str:
 def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     path = condition.path
     if condition.match_type not in {"prefix", "suffix"}:
-        message = f"namespaces are matched by prefix or suffix, not by {condition.match_type!r}"
-        raise ValueError(message)
+        raise ValueError(f"namespaces are matched by prefix or suffix, not by {condition.match_type!r}")
     if len(namespace) < len(path):
         return False
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
@@ -90,8 +89,7 @@ def _equal(value: Any, expected: Any) -> bool:
 
 def _compare(value: Any, operator: str, operand: Any) -> bool:
     if operator not in _OPERATORS:
-        message = f"a filter's operators are {', '.join(sorted(_OPERATORS))}, not {operator}"
-        raise ValueError(message)
+        raise ValueError(f"a filter's operators are {', '.join(sorted(_OPERATORS))}, not {operator}")
     if operator in {"$eq", "$ne"}:
         return bool(value == operand) == (operator == "$eq")
     one, other = _ordered(value, operand)

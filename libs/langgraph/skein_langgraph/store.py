@@ -121,11 +121,13 @@ class SkeinStore(BaseStore):
         if self._sync_client is not None:
             return _run(self._plan(list(ops)), self._sync_client)
         if self._async_client is None or self._loop is None:
-            message = "The store is not open: use it inside `with SkeinStore(...) as store:`, or `async with`."
-            raise ClientClosed(message)
+            raise ClientClosed(
+                "The store is not open: use it inside `with SkeinStore(...) as store:`, or `async with`."
+            )
         if _is_running(self._loop):
-            message = "This would block the event loop that it waits for: await store.aget, aput, asearch instead."
-            raise asyncio.InvalidStateError(message)
+            raise asyncio.InvalidStateError(
+                "This would block the event loop that it waits for: await store.aget, aput, asearch instead."
+            )
         return asyncio.run_coroutine_threadsafe(self.abatch(list(ops)), self._loop).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

@@ -47,8 +47,7 @@ def load(names: Iterable[str] = NAMES) -> list[Service]:
     wanted = set(names)
     unknown = sorted(wanted - set(NAMES))
     if unknown:
-        message = f"No service is called {', '.join(unknown)}; there are {', '.join(NAMES)}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"No service is called {', '.join(unknown)}; there are {', '.join(NAMES)}.")
     return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in wanted]
 
 
@@ -74,8 +73,7 @@ def port_in(variable: str, environment: Mapping[str, str], default: int) -> int:
     """Return the port of a setting; 0 for any. Raises SettingInvalid."""
     text = environment.get(variable, "") or str(default)
     if not text.isdecimal() or int(text) > _LAST_PORT:
-        message = f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}.")
     return int(text)
 
 

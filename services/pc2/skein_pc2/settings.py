@@ -63,20 +63,18 @@ class Pc2Settings(Settings):
         if is_secure(environment):
             return result
         if not (networks or _is_loopback(result.host)):
-            message = (
+            raise SettingInvalid(
                 f"SKEIN_PC2_HOST is {result.host}: the protocol has no passwords, so on an address beyond loopback it "
                 "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
                 "192.168.1.7."
             )
-            raise SettingInvalid(message)
         wide = [str(network) for network in networks if network.prefixlen < _SHORTEST_PREFIX[network.version]]
         if wide and not result.allow_wide:
-            message = (
+            raise SettingInvalid(
                 f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
                 "act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), or "
                 "say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
             )
-            raise SettingInvalid(message)
         return result
 
     def networks(self) -> tuple[Network, ...]:
@@ -88,8 +86,9 @@ class Pc2Settings(Settings):
                 if part.strip()
             )
         except ValueError as error:
-            message = f"SKEIN_PC2_ALLOW should be networks such as 192.168.1.0/28, separated by commas: {error}."
-            raise SettingInvalid(message) from None
+            raise SettingInvalid(
+                f"SKEIN_PC2_ALLOW should be networks such as 192.168.1.0/28, separated by commas: {error}."
+            ) from None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,8 +151,7 @@ def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
     name = role_setting_of(number)
     text = environment.get(name, "").strip().lower()
     if text not in {"", publishes, answers}:
-        message = f"{name} should be {publishes} or {answers}, not {text!r}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{name} should be {publishes} or {answers}, not {text!r}.")
     return text == answers
 
 
@@ -186,8 +184,7 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
             return number
         return base_port + position if base_port else 0
     if not (text.isascii() and text.isdecimal()) or int(text) > _LAST_PORT:
-        message = f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}.")
     return int(text)
 
 

@@ -81,8 +81,9 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
         with path.open("rb") as file:
             beginning = file.read(_LOOKED_AT).lstrip(b"\xef\xbb\xbf \t\r\n")
         if beginning[:1] not in {b"[", b"{"}:
-            message = f"{source} is neither an SQLite database nor a JSON document. SOURCE is the store of {name}."
-            raise SourceInvalid(message)
+            raise SourceInvalid(
+                f"{source} is neither an SQLite database nor a JSON document. SOURCE is the store of {name}."
+            )
         yield AssistantStore(source, shape, None, "")
         return
     with open_sqlite(source, name, {}) as database:
@@ -91,8 +92,9 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
                 database.describe(table, Table(needs=(shape.key,), may_have=sorted(columns - {shape.key})))
                 yield AssistantStore(source, shape, database, table)
                 return
-    message = f"{source} is no {name} store: no table of it has {shape.key} and one of {', '.join(shape.fields)}."
-    raise SourceInvalid(message)
+    raise SourceInvalid(
+        f"{source} is no {name} store: no table of it has {shape.key} and one of {', '.join(shape.fields)}."
+    )
 
 
 def convert_rows(

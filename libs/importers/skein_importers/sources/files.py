@@ -42,8 +42,9 @@ class File:
         except RecordInvalid as error:
             raise SourceInvalid(str(error)) from error
         except OSError as error:
-            message = f"{self._path} cannot be read ({error.strerror}): check its name and who may read it."
-            raise SourceInvalid(message) from None
+            raise SourceInvalid(
+                f"{self._path} cannot be read ({error.strerror}): check its name and who may read it."
+            ) from None
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing."""

@@ -29,8 +29,9 @@ def entries(source: str, inside: Collection[str], fields: Collection[str]) -> It
         with Path(source).open("r", encoding="utf-8-sig", errors="surrogateescape") as file:
             yield from _entries(_JsonStream(file, source), inside, fields)
     except OSError as error:
-        message = f"{source} cannot be read ({error.strerror}): check its name and who may read it."
-        raise SourceInvalid(message) from None
+        raise SourceInvalid(
+            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
+        ) from None
 
 
 def _entries(document: _JsonStream, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -145,11 +146,10 @@ class _JsonStream:
 
     def refuse(self) -> NoReturn:
         """Raise SourceInvalid, with the place."""
-        message = (
+        raise SourceInvalid(
             f"{self._path} is no JSON store: it cannot be read as JSON at character {self._read + self._at + 1}. "
             "Check that the file is complete."
         )
-        raise SourceInvalid(message)
 
     def _take(self, allowed: str) -> str:
         result = self.peek()

@@ -172,8 +172,9 @@ def open_source(source: str, vectors: str = "") -> Iterator[LongTerm]:
             try:
                 dump = VectorDump(Path(vectors), folder)
             except OSError as error:
-                message = f"{vectors} cannot be read ({error.strerror}): check its name and who may read it."
-                raise SourceInvalid(message) from None
+                raise SourceInvalid(
+                    f"{vectors} cannot be read ({error.strerror}): check its name and who may read it."
+                ) from None
             with closing(dump):
                 if not dump.index():
                     message = (

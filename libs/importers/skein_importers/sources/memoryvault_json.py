@@ -102,11 +102,13 @@ def open_source(source: str) -> Iterator[Export]:
     try:
         document = exact.loads_mixed(Path(source).read_bytes())
     except OSError as error:
-        message = f"{source} cannot be read ({error.strerror}): check its name and who may read it."
-        raise SourceInvalid(message) from None
+        raise SourceInvalid(
+            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
+        ) from None
     except (ValueError, ArithmeticError, RecursionError):
-        message = f"{source} is no JSON: make the export again, and check that the file is complete."
-        raise SourceInvalid(message) from None
+        raise SourceInvalid(
+            f"{source} is no JSON: make the export again, and check that the file is complete."
+        ) from None
     wanted = f"{source} is no {FORMAT}: an object with the list `memories`, as MemoryVault's export gives it."
     if not isinstance(document, dict):
         raise SourceInvalid(wanted)

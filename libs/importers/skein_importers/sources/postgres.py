@@ -138,8 +138,7 @@ def _place(url: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), ""
     if parts.scheme not in _SCHEMES:
-        message = "SOURCE is the URL of a Postgres database, such as postgresql://user@host:5432/database."
-        raise SourceInvalid(message)
+        raise SourceInvalid("SOURCE is the URL of a Postgres database, such as postgresql://user@host:5432/database.")
     return f"{parts.hostname or 'the default host'}{port}{parts.path}"
 
 
@@ -198,16 +197,17 @@ def _checked(
         if name not in columns:
             if table.optional:
                 continue
-            message = f"This is no database of {what}: it has no table {name} (in the search path of this user)."
-            raise SourceInvalid(message)
+            raise SourceInvalid(
+                f"This is no database of {what}: it has no table {name} (in the search path of this user)."
+            )
         missing = [column for column in table.needs if column not in columns[name]]
         if missing:
-            message = f"This is no database of {what}: its table {name} has no column {missing[0]}."
-            raise SourceInvalid(message)
+            raise SourceInvalid(f"This is no database of {what}: its table {name} has no column {missing[0]}.")
     closed = sorted({row["table_name"] for row in found if not row["readable"]})
     if closed:
-        message = f"The user of the URL may not read {', '.join(closed)}: GRANT SELECT on it, and run the import again."
-        raise SourceInvalid(message)
+        raise SourceInvalid(
+            f"The user of the URL may not read {', '.join(closed)}: GRANT SELECT on it, and run the import again."
+        )
     return {name: frozenset(known) for name, known in columns.items()}
 
 

@@ -84,12 +84,12 @@ class Database:
             if name not in there:
                 if table.optional:
                     continue
-                message = f"{self._path} is no database of {what}: it has no table {name}."
-                raise SourceInvalid(message)
+                raise SourceInvalid(f"{self._path} is no database of {what}: it has no table {name}.")
             missing = [column for column in table.needs if column not in there[name]]
             if missing:
-                message = f"{self._path} is no database of {what}: its table {name} has no column {missing[0]}."
-                raise SourceInvalid(message)
+                raise SourceInvalid(
+                    f"{self._path} is no database of {what}: its table {name} has no column {missing[0]}."
+                )
             self._columns[name] = there[name]
 
     def rows(
@@ -133,8 +133,7 @@ class Database:
         try:
             return self._connection.execute(statement, tuple(parameters))
         except sqlite3.DatabaseError as error:
-            message = f"{self._path} cannot be read ({error}). {_HOW}"
-            raise SourceInvalid(message) from None
+            raise SourceInvalid(f"{self._path} cannot be read ({error}). {_HOW}") from None
 
     def _columns_of(self, table: str) -> frozenset[str]:
         return frozenset(str(name).lower() for (name,) in self.ask("SELECT name FROM pragma_table_info(?)", (table,)))
@@ -146,8 +145,7 @@ def is_sqlite(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError as error:
-        message = f"{path} cannot be read ({error.strerror}): check its name and who may read it."
-        raise SourceInvalid(message) from None
+        raise SourceInvalid(f"{path} cannot be read ({error.strerror}): check its name and who may read it.") from None
 
 
 @contextmanager
@@ -163,8 +161,7 @@ def open_sqlite(source: str, what: str, tables: Mapping[str, Table]) -> Iterator
     with path.open("rb") as file:
         beginning = file.read(_LOOKED_AT)
     if not re.search(rb"CREATE\s+TABLE", beginning, re.IGNORECASE):
-        message = f"{path} is neither an SQLite database nor an SQL export. {_HOW}"
-        raise SourceInvalid(message)
+        raise SourceInvalid(f"{path} is neither an SQLite database nor an SQL export. {_HOW}")
     with (
         tempfile.TemporaryDirectory(prefix="skein-import-") as folder,
         closing(_filled(path, Path(folder) / "export.sqlite")) as connection,
@@ -205,8 +202,7 @@ def _opened(path: Path) -> sqlite3.Connection:
             break
         else:
             return connection
-    message = f"{path} cannot be read as SQLite ({failed}). {_HOW}"
-    raise SourceInvalid(message)
+    raise SourceInvalid(f"{path} cannot be read as SQLite ({failed}). {_HOW}")
 
 
 def _connected(uri: str) -> sqlite3.Connection:
@@ -233,8 +229,7 @@ def _filled(path: Path, copy: Path) -> sqlite3.Connection:
                     connection.execute(statement.encode("utf-8", "replace").decode())
                 except sqlite3.Error as error:
                     connection.close()
-                    message = f"{path} cannot be read as SQL (line {first}: {error}). {_HOW}"
-                    raise SourceInvalid(message) from None
+                    raise SourceInvalid(f"{path} cannot be read as SQL (line {first}: {error}). {_HOW}") from None
             statement, first = "", number + 1
     connection.execute("COMMIT")
     connection.execute("PRAGMA query_only = ON")

@@ -64,11 +64,10 @@ def operator_connection(environment: Mapping[str, str]) -> Connection:
     if not key and endpoint == saved.get("endpoint"):
         key = saved.get("operator_key", "")
     if not key:
-        message = (
+        raise NotConfigured(
             f"No operator key for {endpoint}: set SKEIN_OPERATOR_KEY (`skein bootstrap` makes the first one), or run "
             f"`skein up`, which writes {path}."
         )
-        raise NotConfigured(message)
     ca_file = read_ca_file(environment)
     return Connection(endpoint=endpoint, api_key=key, ca_file=ca_file, timeout=TIMEOUT_SECONDS, retries=RETRIES)
 
@@ -95,6 +94,7 @@ def read_credentials(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
-        message = f"{path} cannot be read ({error}); set SKEIN_ENDPOINT and a key instead, or remove it."
-        raise NotConfigured(message) from None
+        raise NotConfigured(
+            f"{path} cannot be read ({error}); set SKEIN_ENDPOINT and a key instead, or remove it."
+        ) from None
     return values if isinstance(values, dict) else {}

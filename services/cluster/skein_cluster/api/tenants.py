@@ -59,8 +59,7 @@ async def find_tenant(operator: Client, name: str) -> str:
     if len(found) == 1:
         return found[0]
     what = "No tenant has" if not found else "Tenants of several organizations have"
-    message = f"{what} the slug {name}; name the tenant by its id (skein tenants list)."
-    raise CommandError(message, ExitCode.REFUSED)
+    raise CommandError(f"{what} the slug {name}; name the tenant by its id (skein tenants list).", ExitCode.REFUSED)
 
 
 async def ensure_legacy_tenant(operator: Client, slug: str, token: str) -> str:

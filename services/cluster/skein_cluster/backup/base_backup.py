@@ -72,8 +72,7 @@ def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
     known = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
     others = known - {"", system_identifier}
     if others:
-        message = f"{folder.path} holds backups of another database; name another folder."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(f"{folder.path} holds backups of another database; name another folder.", ExitCode.REFUSED)
 
 
 async def _copied(
@@ -94,5 +93,4 @@ async def _copied(
     if code:
         lines = [each for each in re.split(r"[\r\n]+", said) if "error:" in each]
         why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
-        message = f"pg_basebackup could not copy the server: {why.rstrip('.')}."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(f"pg_basebackup could not copy the server: {why.rstrip('.')}.", ExitCode.REFUSED)

@@ -31,8 +31,7 @@ class Header(tarfile.TarInfo):
         """Read a header. Raises BackupDamaged for types whose text would be read into memory."""
         header = super().frombuf(buf, encoding, errors)
         if header.type not in _TYPES:
-            message = f"{header.name} is neither a file nor a folder."
-            raise BackupDamaged(message)
+            raise BackupDamaged(f"{header.name} is neither a file nor a folder.")
         return header
 
 
@@ -92,8 +91,7 @@ def extract(
                 if problem := _differs(member.name, written, manifest):
                     raise BackupDamaged(problem)
     if missing := manifest.files.keys() - seen:
-        message = f"{BASE}: {min(missing)} is missing."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{BASE}: {min(missing)} is missing.")
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
             _write(_inside(to / "pg_wal", member), content, own, on_progress)
@@ -116,8 +114,7 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
             elif member.isfile():
                 yield member, archive.extractfile(member)
             else:
-                message = f"{path.name}: {member.name} is neither a file nor a folder."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path.name}: {member.name} is neither a file nor a folder.")
 
 
 @contextlib.contextmanager
@@ -126,15 +123,13 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError) as error:
-        message = f"{path.name} cannot be read ({type(error).__name__})."
-        raise BackupDamaged(message) from None
+        raise BackupDamaged(f"{path.name} cannot be read ({type(error).__name__}).") from None
 
 
 def _inside(to: Path, member: tarfile.TarInfo) -> Path:
     path = to / member.name
     if ".." in path.parts or member.name.startswith("/"):
-        message = f"{member.name} leads out of the folder."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{member.name} leads out of the folder.")
     return path
 
 
@@ -171,11 +166,9 @@ def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
     try:
         is_whole = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
     except OSError as error:
-        message = f"{path.name} cannot be read ({type(error).__name__})."
-        raise BackupDamaged(message) from None
+        raise BackupDamaged(f"{path.name} cannot be read ({type(error).__name__}).") from None
     if not is_whole:
-        message = f"{path.name} was changed after it was written."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{path.name} was changed after it was written.")
 
 
 def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:

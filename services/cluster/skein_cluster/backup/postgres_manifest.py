@@ -35,8 +35,7 @@ class PostgresManifest:
             body, mark, _ = text.rpartition(_CHECKSUM_LINE)
             said = json.loads(text)
             if not mark or hashlib.sha256(body).hexdigest() != said["Manifest-Checksum"]:
-                message = f"{path} was changed after it was written."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path} was changed after it was written.")
             (wal,) = said["WAL-Ranges"]
             return cls(
                 system_identifier=str(said.get("System-Identifier", "")),
@@ -46,8 +45,7 @@ class PostgresManifest:
                 files={_path(file): (file["Size"], file["Checksum"]) for file in said["Files"]},
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"{path} cannot be read ({type(error).__name__})."
-            raise BackupDamaged(message) from None
+            raise BackupDamaged(f"{path} cannot be read ({type(error).__name__}).") from None
 
 
 def _path(file: Mapping[str, str]) -> str:

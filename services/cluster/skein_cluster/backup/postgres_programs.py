@@ -44,8 +44,9 @@ async def find_program(name: str, major: int, *, exactly: bool = False) -> Path:
         tried.append(f"{path} of {version}")
     which = f"version {major}" if exactly else f"version {major} or later"
     had = f", and there is {', '.join(tried)}" if tried else ""
-    message = f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH."
-    raise CommandError(message, ExitCode.CANNOT_START)
+    raise CommandError(
+        f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH.", ExitCode.CANNOT_START
+    )
 
 
 async def system_identifier(place: Path, major: int) -> str:

@@ -73,8 +73,10 @@ async def replay_purges(
         counts["people"] += len(absent)
     left = [each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())]
     if left:
-        message = f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored."
-        raise CommandError(message, ExitCode.FAULT)
+        raise CommandError(
+            f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored.",
+            ExitCode.FAULT,
+        )
     return {kind: count for kind, count in counts.items() if count}
 
 

@@ -90,17 +90,14 @@ class Backup:
             document = json.loads(path.read_text("utf-8"))
             checksum, number = document.pop("checksum"), document.pop("format")
             if checksum != _checksum({"format": number, **document}):
-                message = f"{path} was changed after it was written."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path} was changed after it was written.")
             if number != FORMAT:
-                message = f"{path} is of format {number}, and this version of Skein reads {FORMAT}."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path} is of format {number}, and this version of Skein reads {FORMAT}.")
             for name in ("start_time", "finish_time"):
                 document[name] = datetime.fromisoformat(document[name]).astimezone(UTC)
             return cls(**document)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"{path} cannot be read ({type(error).__name__})."
-            raise BackupDamaged(message) from None
+            raise BackupDamaged(f"{path} cannot be read ({type(error).__name__}).") from None
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
@@ -134,8 +131,10 @@ class BackupRepository:
             self.path.mkdir(parents=True, exist_ok=True, mode=mode)
             (self.path / BACKUPS).mkdir(exist_ok=True, mode=_PRIVATE)
         except OSError as error:
-            message = f"{self.path} cannot be used for backups ({error.strerror}); name another folder."
-            raise CommandError(message, ExitCode.CANNOT_START) from None
+            raise CommandError(
+                f"{self.path} cannot be used for backups ({error.strerror}); name another folder.",
+                ExitCode.CANNOT_START,
+            ) from None
 
     def owner(self) -> tuple[str, str]:
         """Return the log's system identifier, and that server's last data folder; empty for none."""
@@ -170,8 +169,10 @@ class BackupRepository:
     def get_backup(self, backup_id: str) -> Backup:
         """Return one backup. Raises CommandError, and BackupDamaged."""
         if backup_id not in {folder.name for folder in self._folders()}:
-            message = f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is."
-            raise CommandError(message, ExitCode.REFUSED)
+            raise CommandError(
+                f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is.",
+                ExitCode.REFUSED,
+            )
         return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
 
     @contextlib.contextmanager
@@ -205,8 +206,9 @@ class BackupRepository:
             try:
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
             except BlockingIOError:
-                message = f"Another `skein backup` is at work in {self.path}; wait until it is done."
-                raise CommandError(message, ExitCode.REFUSED) from None
+                raise CommandError(
+                    f"Another `skein backup` is at work in {self.path}; wait until it is done.", ExitCode.REFUSED
+                ) from None
             yield
         finally:
             os.close(handle)

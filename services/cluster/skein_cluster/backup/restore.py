@@ -273,8 +273,9 @@ class _Recovery:
         except PostgresDidNotStart as error:
             said = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
             why = said[-1] if said else str(error).splitlines()[0]
-            message = f"The backup {backup.backup_id} could not be recovered: {why}."
-            raise CommandError(message, ExitCode.FAULT) from error
+            raise CommandError(
+                f"The backup {backup.backup_id} could not be recovered: {why}.", ExitCode.FAULT
+            ) from error
 
 
 def _emptied(data: Path) -> None:

@@ -22,8 +22,9 @@ async def choose_timeline(log: WalArchive, backups: Sequence[Backup], wanted: in
     """
     known = sorted({each for backup in backups for each in log.timelines_of(backup)})
     if wanted is not None and wanted not in known:
-        message = f"Nothing leads to timeline {wanted}; there are {', '.join(map(str, known))}."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(
+            f"Nothing leads to timeline {wanted}; there are {', '.join(map(str, known))}.", ExitCode.REFUSED
+        )
     if wanted is not None or len(known) == 1:
         return wanted or known[0]
     lasts = {each: await _last(log, backups, each) for each in known}

@@ -74,8 +74,9 @@ class Source:
         try:
             connection = await asyncpg.connect(**self.connect, timeout=_CONNECT_SECONDS)
         except OSError as error:
-            message = f"The database does not answer ({error}); check SKEIN_DATABASE_URL."
-            raise CommandError(message, ExitCode.UNREACHABLE) from None
+            raise CommandError(
+                f"The database does not answer ({error}); check SKEIN_DATABASE_URL.", ExitCode.UNREACHABLE
+            ) from None
         try:
             yield connection
         finally:
@@ -129,8 +130,10 @@ async def open_embedded_server(data_dir: Path, environment: Mapping[str, str]) -
     """
     place = data_dir / "postgres"
     if not (place / "PG_VERSION").exists():
-        message = f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(
+            f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL.",
+            ExitCode.REFUSED,
+        )
     running = find_server(place)
     if running is not None:
         yield running

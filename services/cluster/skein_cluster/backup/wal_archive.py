@@ -87,8 +87,9 @@ def prepare_archive(folder: BackupRepository) -> None:
     folder.make()
     account = Account.for_server()
     if shutil.which("gzip") is None:
-        message = "gzip is needed to keep the write-ahead log; install it, or unset SKEIN_BACKUP_DIR."
-        raise CommandError(message, ExitCode.CANNOT_START)
+        raise CommandError(
+            "gzip is needed to keep the write-ahead log; install it, or unset SKEIN_BACKUP_DIR.", ExitCode.CANNOT_START
+        )
     folder.wal.mkdir(exist_ok=True, mode=0o700)
     account.own(folder.wal)
     if not account.may_enter(folder.wal):
@@ -243,11 +244,9 @@ def read_compressed(path: Path, most: int) -> bytes:
         with gzip.open(path) as file:
             content = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
-        message = f"{path} cannot be unpacked ({type(error).__name__})."
-        raise BackupDamaged(message) from None
+        raise BackupDamaged(f"{path} cannot be unpacked ({type(error).__name__}).") from None
     if len(content) > most:
-        message = f"{path} unpacks to more than {most} bytes."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{path} unpacks to more than {most} bytes.")
     return content
 
 

@@ -48,8 +48,7 @@ def read_conversations(path: Path) -> list[Conversation]:
         return [_conversation(sample) for sample in json.loads(path.read_text("utf-8"))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        message = f"{path} is no list of LoCoMo samples with conversation and qa ({what})."
-        raise RecordInvalid(message) from None
+        raise RecordInvalid(f"{path} is no list of LoCoMo samples with conversation and qa ({what}).") from None
 
 
 def evidence_of(names: Iterable[object]) -> frozenset[str]:
@@ -60,8 +59,7 @@ def evidence_of(names: Iterable[object]) -> frozenset[str]:
 def _conversation(sample: dict[str, Any]) -> Conversation:
     memories = list(_memories(sample["conversation"]))
     if not memories:
-        message = "a conversation has no turns"
-        raise ValueError(message)
+        raise ValueError("a conversation has no turns")
     return Conversation(str(sample["sample_id"]), memories, [_question(asked) for asked in sample["qa"]])
 
 

@@ -93,8 +93,9 @@ async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> 
                 while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - no event says when they are done.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
-        message = f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?"
-        raise CommandError(message, ExitCode.FAULT) from None
+        raise CommandError(
+            f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
+        ) from None
 
 
 async def ask_questions(

@@ -72,8 +72,9 @@ class _BackupContext:
             return [self.folder.get_backup(backup_id)]
         result = self.folder.backups()
         if not result:
-            message = f"There is no backup in {self.folder.path}; `skein backup create` makes one."
-            raise CommandError(message, ExitCode.REFUSED)
+            raise CommandError(
+                f"There is no backup in {self.folder.path}; `skein backup create` makes one.", ExitCode.REFUSED
+            )
         return result
 
 
@@ -174,8 +175,7 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
             output.stdout_console().print(Text(f"{name} is whole."))
     if found:
         how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
-        message = f"{how_many} wrong with {name}."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(f"{how_many} wrong with {name}.", ExitCode.REFUSED)
 
 
 @backup_command.command("restore")
@@ -280,8 +280,7 @@ def _run(work: Coroutine[Any, Any, Made]) -> Made:
     try:
         return asyncio.run(until_told())
     except asyncio.CancelledError:
-        message = "Told to end before it was done: nothing is left of it."
-        raise CommandError(message, ExitCode.INTERRUPTED) from None
+        raise CommandError("Told to end before it was done: nothing is left of it.", ExitCode.INTERRUPTED) from None
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -290,8 +289,9 @@ def _moment(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        message = f'"{text}" is no moment; write it as "2026-11-21 22:15:30Z".'
-        raise click.BadParameter(message, param_hint="--to") from None
+        raise click.BadParameter(
+            f'"{text}" is no moment; write it as "2026-11-21 22:15:30Z".', param_hint="--to"
+        ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
@@ -300,12 +300,10 @@ def _troubles_named() -> Iterator[None]:
     try:
         yield
     except BackupDamaged as damaged:
-        message = f"{damaged} `skein backup verify` says what else is wrong."
-        raise CommandError(message, ExitCode.REFUSED) from None
+        raise CommandError(f"{damaged} `skein backup verify` says what else is wrong.", ExitCode.REFUSED) from None
     except OSError as error:
         # The volume is full or read-only.
-        message = f"It could not be done: {error}."
-        raise CommandError(message, ExitCode.REFUSED) from None
+        raise CommandError(f"It could not be done: {error}.", ExitCode.REFUSED) from None
 
 
 def _told(backup: Backup) -> dict[str, Any]:

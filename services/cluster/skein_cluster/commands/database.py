@@ -104,8 +104,7 @@ def database_url() -> str:
     settings = ProcessSettings.read()
     url = settings.database_direct_url or settings.database_url
     if not url:
-        message = "SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…"
-        raise SettingInvalid(message)
+        raise SettingInvalid("SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…")
     return url
 
 
@@ -133,11 +132,9 @@ def _token(path: Path) -> str:
     try:
         token = path.read_text("utf-8").strip()
     except OSError as error:
-        message = f"The legacy token cannot be read from {path}: {error.strerror}."
-        raise SettingInvalid(message) from None
+        raise SettingInvalid(f"The legacy token cannot be read from {path}: {error.strerror}.") from None
     if not token:
-        message = f"{path} holds no legacy token."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{path} holds no legacy token.")
     return token
 
 
@@ -162,5 +159,4 @@ def _password(name: str) -> str:
     try:
         return Path(path).read_text("utf-8").strip()
     except OSError as error:
-        message = f"{variable}_FILE names a file that cannot be read: {error.strerror}."
-        raise SettingInvalid(message) from None
+        raise SettingInvalid(f"{variable}_FILE names a file that cannot be read: {error.strerror}.") from None

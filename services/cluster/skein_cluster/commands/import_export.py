@@ -215,8 +215,10 @@ def _import_interruptible(
         return asyncio.run(_import(environment, chosen, source, realms, report, done))
     except KeyboardInterrupt:
         written = sum(report.written.values())
-        message = f"Interrupted: the {written} records that were written stay, and the same command goes on from there."
-        raise CommandError(message, ExitCode.INTERRUPTED) from None
+        raise CommandError(
+            f"Interrupted: the {written} records that were written stay, and the same command goes on from there.",
+            ExitCode.INTERRUPTED,
+        ) from None
 
 
 async def _import(
@@ -278,8 +280,9 @@ def _import_file(environment: Mapping[str, str], chosen: ImportOptions, mode: st
         text = Path(chosen.source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        message = f"{chosen.source} cannot be read ({reason}): check its name and who may read it."
-        raise CommandError(message, ExitCode.REFUSED) from None
+        raise CommandError(
+            f"{chosen.source} cannot be read ({reason}): check its name and who may read it.", ExitCode.REFUSED
+        ) from None
     if not chosen.is_comparison:
         done = asyncio.run(_import_text(environment, text, chosen.form, mode, dry_run=chosen.is_dry))
         _show_counts(done, as_json=chosen.as_json)

@@ -43,8 +43,9 @@ async def _serve(names: tuple[str, ...]) -> None:
     services = registry.load(names)
     needing = [service.name for service in services if service.has_database]
     if needing and not settings.database_url:
-        message = f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
-        raise SettingInvalid(message)
+        raise SettingInvalid(
+            f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+        )
     logs.configure(settings.log_level)
     log = logs.get("skein")
     host = registry.host_of(settings, dict(os.environ), here=names)

@@ -88,8 +88,9 @@ async def _up(data_dir: Path, *, log_stderr: bool) -> None:
             await _stay(data_dir, single_process_cluster, never_ends, log=log)
         except NotReady as error:
             where = "on stderr" if log is None else f"in {log}"
-            message = f"{str(error).partition(' Their')[0]} The log {where} says why."
-            raise CommandError(message, ExitCode.CANNOT_START) from error
+            raise CommandError(
+                f"{str(error).partition(' Their')[0]} The log {where} says why.", ExitCode.CANNOT_START
+            ) from error
 
 
 async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
@@ -105,8 +106,10 @@ def _replicas(counts: Sequence[str]) -> dict[str, int]:
     for said in counts:
         name, _, count = said.partition("=")
         if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
-            message = f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}."
-            raise click.BadParameter(message, param_hint="--replicas")
+            raise click.BadParameter(
+                f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}.",
+                param_hint="--replicas",
+            )
         result[name] = int(count)
     return result
 

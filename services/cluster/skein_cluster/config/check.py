@@ -88,15 +88,15 @@ def _check_process(services: Collection[str], environment: Mapping[str, str]) ->
     settings = ProcessSettings.read(environment)
     needing = [name for name in registry.NAMES if name in services and name in registry.WITH_DATABASE]
     if needing and not settings.database_url:
-        message = f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
-        raise SettingInvalid(message)
+        raise SettingInvalid(
+            f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+        )
     if settings.ca_file is not None:
         try:
             ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:
             why = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
-            message = f"SKEIN_CA_FILE names a file that {why}."
-            raise SettingInvalid(message) from None
+            raise SettingInvalid(f"SKEIN_CA_FILE names a file that {why}.") from None
 
 
 def _check_addresses(services: Collection[str], environment: Mapping[str, str]) -> None:
@@ -104,11 +104,9 @@ def _check_addresses(services: Collection[str], environment: Mapping[str, str]) 
         variable = f"SKEIN_{name.upper()}_ADDRESS"
         text = environment.get(variable, "")
         if text and not _is_target(text):
-            message = f'{variable} should be "host:port", or "https://host:port" for TLS.'
-            raise SettingInvalid(message)
+            raise SettingInvalid(f'{variable} should be "host:port", or "https://host:port" for TLS.')
         if text and name in services:
-            message = f"{variable} is not used: {name} runs in this process."
-            raise SettingInvalid(message)
+            raise SettingInvalid(f"{variable} is not used: {name} runs in this process.")
 
 
 def _is_target(text: str) -> bool:

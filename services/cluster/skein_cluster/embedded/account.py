@@ -37,8 +37,9 @@ class Account:
         try:
             entry = pwd.getpwnam(_UNPRIVILEGED)
         except KeyError:
-            problem = f"as root it runs as the user {_UNPRIVILEGED!r}, which does not exist here"
-            raise PostgresDidNotStart(problem) from None
+            raise PostgresDidNotStart(
+                f"as root it runs as the user {_UNPRIVILEGED!r}, which does not exist here"
+            ) from None
         return cls(user=entry.pw_uid, group=entry.pw_gid, switch=True)
 
     def own(self, path: Path) -> None:

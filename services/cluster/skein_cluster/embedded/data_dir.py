@@ -138,8 +138,9 @@ def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
     real = requested.resolve()
     if requested.is_symlink() and not real.exists():
         if durable or real.parent != private_folder(account):
-            problem = f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
-            raise DataDirUnusable(requested, problem)
+            raise DataDirUnusable(
+                requested, f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
+            )
         requested.unlink()
         real = requested
     if len(os.fsencode(real)) > _LONGEST_PATH:
@@ -197,8 +198,9 @@ def _holds_cluster(real: Path, account: Account) -> bool:
     owner_id = real.stat().st_uid
     if owner_id != account.user:
         owner, needed = _name(owner_id), _name(account.user)
-        problem = f"it belongs to {owner}, and the server runs as {needed}; start it as {owner}, or chown -R it"
-        raise DataDirUnusable(real, problem)
+        raise DataDirUnusable(
+            real, f"it belongs to {owner}, and the server runs as {needed}; start it as {owner}, or chown -R it"
+        )
     return True
 
 

@@ -41,8 +41,9 @@ def private_folder(account: Account) -> Path:
         plain = not {",", '"'} & set(str(folder))
         if fits and plain and account.may_enter(base) and _is_ours(folder, mode=0o711 if account.switch else 0o700):
             return folder
-    problem = f"no usable folder for its socket in {', '.join(map(str, tried))}; set TMPDIR to a short path of yours"
-    raise PostgresDidNotStart(problem)
+    raise PostgresDidNotStart(
+        f"no usable folder for its socket in {', '.join(map(str, tried))}; set TMPDIR to a short path of yours"
+    )
 
 
 @contextlib.contextmanager

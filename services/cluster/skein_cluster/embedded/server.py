@@ -191,11 +191,9 @@ class ServerPrograms:
             _end_at_once(process)
             lines = said.lines()
             if asyncio.get_running_loop().time() > give_up:
-                problem = f"it was not ready after {self.seconds:g} s"
-                raise PostgresDidNotStart(problem, log_lines=lines)
+                raise PostgresDidNotStart(f"it was not ready after {self.seconds:g} s", log_lines=lines)
             if _STILL_ENDING not in lines:
-                problem = f"it ended with code {process.returncode}"
-                raise PostgresDidNotStart(problem, log_lines=lines)
+                raise PostgresDidNotStart(f"it ended with code {process.returncode}", log_lines=lines)
             await asyncio.sleep(POLL_SECONDS)
 
 

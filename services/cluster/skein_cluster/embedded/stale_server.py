@@ -34,8 +34,7 @@ async def stop_stale_server(data_dir: Path, account: Account) -> None:
         _send(pid, number)
         await _is_gone(pid, data_dir, patience)
     if is_server_of(pid, data_dir):
-        problem = f"process {pid}, a server that an earlier run left on {data_dir}, does not end"
-        raise PostgresDidNotStart(problem)
+        raise PostgresDidNotStart(f"process {pid}, a server that an earlier run left on {data_dir}, does not end")
     if recorded_pid(data_dir) == pid and _exists(pid):
         _mark_pid_file_stale(data_dir, account)
 

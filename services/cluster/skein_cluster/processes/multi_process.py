@@ -196,8 +196,7 @@ async def _all_ready(children: Iterable[ServiceProcess], seconds: float) -> None
             task.result()
         if late:
             names = ", ".join(waiting[task] for task in late)
-            message = f"Not ready after {seconds:.0f} s: {names}. Their logs say why."
-            raise CommandError(message, ExitCode.CANNOT_START)
+            raise CommandError(f"Not ready after {seconds:.0f} s: {names}. Their logs say why.", ExitCode.CANNOT_START)
     finally:
         for task in waiting:
             task.cancel()

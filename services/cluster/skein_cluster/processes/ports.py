@@ -56,11 +56,9 @@ def check_distinct(ports: Mapping[str, int]) -> None:
     for name, port in ports.items():
         setting = _setting(name)
         if not 0 <= port <= LAST_PORT:
-            message = f"{setting} should be a port from 0 to {LAST_PORT}, not {port}."
-            raise SettingInvalid(message)
+            raise SettingInvalid(f"{setting} should be a port from 0 to {LAST_PORT}, not {port}.")
         if port and port in taken:
-            message = f"{taken[port]} and {setting} are both port {port}."
-            raise SettingInvalid(message)
+            raise SettingInvalid(f"{taken[port]} and {setting} are both port {port}.")
         taken[port] = setting
 
 
@@ -72,8 +70,7 @@ def _keep(stack: ExitStack, name: str, host: str, port: int) -> str:
         keeper.bind((host, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            message = f"Port {port} is in use; set {_setting(name)} to another port."
-            raise PortTaken(message) from None
+            raise PortTaken(f"Port {port} is in use; set {_setting(name)} to another port.") from None
     return str(port)
 
 
@@ -92,8 +89,7 @@ def _keep_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
                     continue
             stack.push(trying.pop_all())
             return str(port)
-    message = f"no port of {host} that may be taken is free"
-    raise OSError(message)
+    raise OSError(f"no port of {host} that may be taken is free")
 
 
 def _setting(name: str) -> str:

@@ -144,8 +144,7 @@ def _must_all_be_open(addresses: Mapping[str, str], environment: Mapping[str, st
     """Raise PortTaken when pc2 could not open one of its ports: on this machine a person decides about that."""
     for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
         if f"pc2:{number}" not in addresses:
-            message = f"Port {port} is in use; set {setting} to another port for the assistants' port {number}."
-            raise PortTaken(message)
+            raise PortTaken(f"Port {port} is in use; set {setting} to another port for the assistants' port {number}.")
 
 
 async def _operator_key(database_url: str, before: str | None) -> str:

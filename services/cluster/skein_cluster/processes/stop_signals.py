@@ -39,8 +39,7 @@ class StopSignal:
         """
         task: asyncio.Task[object] | None = asyncio.current_task()
         if task is None:
-            message = "only a task can be stopped"
-            raise RuntimeError(message)
+            raise RuntimeError("only a task can be stopped")
         stop_signal = cls(task, on_second_signal)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:

@@ -71,7 +71,6 @@ class Orchestrator:
     async def _run_action(self, request: Request) -> dict[str, Any]:
         action = self._actions.get(request.action)
         if action is None:
-            text = f"Unknown action: {request.action}"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, f"Unknown action: {request.action}")
         transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
         return await self._limit.run(request, lambda: action(request), name=request.action, transient=transient)

@@ -111,8 +111,7 @@ class Memories:
         await self._api.call(self._api.memories.RestoreMemory, call, request)
         replaced = await self._replace(memory, request)
         if replaced is None:
-            text = "The memory was deleted meanwhile; send the message again"
-            raise RequestError(STORAGE_ERROR, text)
+            raise RequestError(STORAGE_ERROR, "The memory was deleted meanwhile; send the message again")
         return replaced
 
     async def _update(self, request: Request) -> dict[str, Any]:

@@ -89,8 +89,7 @@ class MemoryLists:
             if not memory_ids:
                 break
         else:
-            text = "The memories are too large to be read together; ask for fewer at a time"
-            raise RequestError(STORAGE_ERROR, text)
+            raise RequestError(STORAGE_ERROR, "The memories are too large to be read together; ask for fewer at a time")
         return _MemoryPage(memories=found, has_more=False)
 
     async def _list_filtered(self, page: BatchReadQuery, request: Request) -> _MemoryPage:

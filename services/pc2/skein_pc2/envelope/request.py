@@ -33,12 +33,10 @@ class Request(RequestContext):
         """Read the envelope of a message. Raises RequestError."""
         action = message.get("action")
         if not isinstance(action, str) or not action:
-            problem = "The message has no action"
-            raise RequestError(INVALID_REQUEST, problem)
+            raise RequestError(INVALID_REQUEST, "The message has no action")
         payload = message.get("payload", {})
         if not isinstance(payload, dict):
-            problem = "The payload is not a JSON object"
-            raise RequestError(INVALID_REQUEST, problem)
+            raise RequestError(INVALID_REQUEST, "The payload is not a JSON object")
         return cls(action=action, request_id=request_id, payload=payload, message=message, deadline=deadline)
 
     @cached_property
@@ -55,8 +53,7 @@ class Request(RequestContext):
         """Return the session of a list, search or deletion. Raises RequestError without one."""
         session_id = self.session_id
         if not session_id:
-            problem = f"{self.action} keeps to one session: the message needs its session_id"
-            raise RequestError(INVALID_REQUEST, problem)
+            raise RequestError(INVALID_REQUEST, f"{self.action} keeps to one session: the message needs its session_id")
         return session_id
 
     def new_id(self, prefix: str) -> str:

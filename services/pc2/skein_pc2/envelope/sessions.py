@@ -44,8 +44,9 @@ class SessionActions:
         """Set the fields that a session lacks."""
         stored = await self._find(session_id, request)
         if stored.state in {_ENDED, _ARCHIVED}:
-            problem = "The session has ended; open one under another id"
-            raise RequestError(VALIDATION_ERROR, problem, session_id=session_id)
+            raise RequestError(
+                VALIDATION_ERROR, "The session has ended; open one under another id", session_id=session_id
+            )
         changed = [name for name in ("subject_id", "metadata") if _is_set(draft, name) and not _is_set(stored, name)]
         if draft.session_type and not stored.subject_id and not stored.HasField("metadata"):
             changed.append("session_type")
@@ -92,8 +93,11 @@ class SessionActions:
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-        problem = "The session was deleted, and its id stays taken; open one under another id"
-        raise RequestError(SESSION_NOT_FOUND, problem, session_id=session_id)
+        raise RequestError(
+            SESSION_NOT_FOUND,
+            "The session was deleted, and its id stays taken; open one under another id",
+            session_id=session_id,
+        )
 
 
 def _session(request: Request) -> pb.Session:

@@ -11,9 +11,7 @@ from google.protobuf.message import Message
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import (
-    blocks_pb2_grpc,
     curation_pb2_grpc,
     history_pb2_grpc,
     memory_pb2_grpc,
@@ -63,13 +61,11 @@ class GatewayApi:
         self._key = key
         self.memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
         self.links: memory_pb2_grpc.LinkServiceAsyncStub = memory_pb2_grpc.LinkServiceStub(channel)
-        self.blocks: blocks_pb2_grpc.BlockServiceAsyncStub = blocks_pb2_grpc.BlockServiceStub(channel)
         self.curation: curation_pb2_grpc.CurationServiceAsyncStub = curation_pb2_grpc.CurationServiceStub(channel)
         self.history: history_pb2_grpc.HistoryServiceAsyncStub = history_pb2_grpc.HistoryServiceStub(channel)
         self.sessions: session_pb2_grpc.SessionServiceAsyncStub = session_pb2_grpc.SessionServiceStub(channel)
         self.tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.index: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
-        self.gateway: gateway_pb2_grpc.GatewayServiceAsyncStub = gateway_pb2_grpc.GatewayServiceStub(channel)
         self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
         # Sessions that exist in the key's tenant.
         self.known_sessions = RecentNames()
@@ -131,8 +127,7 @@ class GatewayApi:
         """Return a call's metadata: the API key and the request id. Raises RequestError."""
         key = self._key()
         if not key:
-            message = "Skein is starting: there is no identity to act with yet"
-            raise RequestError(STORAGE_ERROR, message)
+            raise RequestError(STORAGE_ERROR, "Skein is starting: there is no identity to act with yet")
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
         # Metadata takes printable ASCII alone, so other ids are left out.
         return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)

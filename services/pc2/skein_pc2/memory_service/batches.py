@@ -15,8 +15,7 @@ from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.actions import error_text
-from skein_pc2.protocol.errors import RequestError, to_request_error
+from skein_pc2.protocol.errors import RequestError, error_text, to_request_error
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi

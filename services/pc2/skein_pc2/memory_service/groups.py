@@ -93,8 +93,7 @@ class Groups:
         """Return the id of the request's group."""
         memory = await relations.read_memory(self._api, request, records.group_id(request.fields.get("group_id")))
         if memory is None or memory.type != TYPE:
-            text = "There is no context group of this id"
-            raise RequestError(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, "There is no context group of this id")
         return records.name(memory)
 
     async def _join(self, memory_id: str, group_id: str, request: ActionRequest) -> None:

@@ -138,8 +138,7 @@ class Lifecycle:
         for attempt in range(1, _ATTEMPTS + 1):
             before = await links.read_memory(self._api, request, memory_id)
             if before is None:
-                text = "There is no memory of this id"
-                raise RequestError(MEMORY_NOT_FOUND, text)
+                raise RequestError(MEMORY_NOT_FOUND, "There is no memory of this id")
             copy = pb.Memory()
             copy.CopyFrom(before)
             after, mask = change(copy)
@@ -150,8 +149,7 @@ class Lifecycle:
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
                     raise
-        text = "The memory changes all the time; try again soon"
-        raise RequestError(STORAGE_ERROR, text)
+        raise RequestError(STORAGE_ERROR, "The memory changes all the time; try again soon")
 
     async def _update(self, request: ActionRequest, memory: pb.Memory, mask: Sequence[str]) -> pb.Memory:
         call = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=mask), defer_embedding=True)

@@ -266,8 +266,9 @@ async def generations(api: GatewayApi, context: RequestContext, memory_ids: Sequ
         generation = [child for child in dict.fromkeys(children) if child not in seen]
         below.append(generation)
         if len(seen) + len(generation) > MOST_DESCENDANTS:
-            text = f"More than {MOST_DESCENDANTS} memories would be deleted; delete a part of them first"
-            raise RequestError(VALIDATION_ERROR, text)
+            raise RequestError(
+                VALIDATION_ERROR, f"More than {MOST_DESCENDANTS} memories would be deleted; delete a part of them first"
+            )
     return below
 
 

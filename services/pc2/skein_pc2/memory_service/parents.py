@@ -81,8 +81,7 @@ async def parent_of(api: GatewayApi, context: RequestContext, parent_id: str) ->
             raise
         session = await session_of(api, context, parent_id)
         if session is None:
-            text = "There is no memory and no session of this id"
-            raise RequestError(MEMORY_NOT_FOUND, text) from None
+            raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id") from None
         return Parent(parent_id=parent_id, session=session)
     return Parent(parent_id=parent_id, session=None)
 
@@ -148,8 +147,9 @@ async def _of_session(
         api, request, condition, order_by="create_time desc", most=links.MOST_LISTED
     )
     if is_more:
-        text = f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
-        raise RequestError(VALIDATION_ERROR, text)
+        raise RequestError(
+            VALIDATION_ERROR, f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
+        )
     order.sort(memories)
     for start in range(0, len(memories), _WRITTEN_AT_ONCE):
         yield memories[start : start + _WRITTEN_AT_ONCE]
@@ -185,12 +185,10 @@ async def update_session(api: GatewayApi, context: RequestContext, session_id: s
     """Merge metadata into a session's. Raises RequestError without a session or metadata."""
     session = await session_of(api, context, session_id)
     if session is None:
-        text = "There is no memory and no session of this id"
-        raise RequestError(MEMORY_NOT_FOUND, text)
+        raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id")
     metadata = fields.mapping(update.get("metadata"), "metadata")
     if update.get("metadata") is None:
-        text = "This is the id of a session, of which metadata alone can be updated"
-        raise RequestError(VALIDATION_ERROR, text)
+        raise RequestError(VALIDATION_ERROR, "This is the id of a session, of which metadata alone can be updated")
     new = fields.struct(metadata, "metadata")
     for attempt in range(1, _ATTEMPTS + 1):
         for key, value in new.fields.items():
@@ -218,8 +216,7 @@ async def delete_session(api: GatewayApi, request: ActionRequest, session_id: st
     count = 1
     if cascade:
         if await session_of(api, request, session_id) is None:
-            text = "There is no memory and no session of this id"
-            raise RequestError(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id")
         count += await _delete_memories(api, request, session_id)
     call = session_pb2.DeleteSessionRequest(session_id=session_id, request_id=request.repeat_id)
     await api.call(api.sessions.DeleteSession, call, request)

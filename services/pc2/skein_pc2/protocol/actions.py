@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
-from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, error_text
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
 
 if TYPE_CHECKING:
@@ -82,14 +82,6 @@ class ActionPort:
         return {"status": "error", "message": text}
 
 
-def error_text(error: RequestError) -> str:
-    """Return an error as one text, with the invalid fields."""
-    violations = error.details.get("violations") or []
-    unstated = [found for found in violations if found["description"] not in error.message]
-    faults = "; ".join(f"{found['field']}: {found['description']}" for found in unstated)
-    return f"{error.message} ({faults})" if faults else error.message
-
-
 def _unknown(action: object) -> str:
     """Return the original agents' message for an unknown action."""
     name = action[:_LONGEST_NAME] if isinstance(action, str) else "none"
@@ -109,8 +101,7 @@ def _repeat_id(message: Message) -> str:
     try:
         return repeat_key(message)
     except RecursionError:
-        text = "The message is nested too deeply"
-        raise RequestError(STORAGE_ERROR, text) from None
+        raise RequestError(STORAGE_ERROR, "The message is nested too deeply") from None
 
 
 def _echo(message: Message) -> Message:

@@ -65,16 +65,13 @@ class ConcurrencyLimit:
             raise to_request_error(error, transient=transient) from None
         except TimeoutError:
             if working:
-                text = "Skein did not answer in time; try again soon"
-                raise RequestError(transient, text) from None
-            text = "Too many requests are waiting; try again soon"
-            raise RequestError(RATE_LIMIT_EXCEEDED, text) from None
+                raise RequestError(transient, "Skein did not answer in time; try again soon") from None
+            raise RequestError(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon") from None
         except RequestError:
             raise
         except Exception:
             log.exception("fault", action=name, request_id=context.request_id)
-            text = "Skein failed; the request id finds the reason in the logs"
-            raise RequestError(INTERNAL_ERROR, text) from None
+            raise RequestError(INTERNAL_ERROR, "Skein failed; the request id finds the reason in the logs") from None
 
 
 class KeyedLock:

@@ -68,6 +68,14 @@ class RequestError(Exception):
         self.details = details
 
 
+def error_text(error: RequestError, separator: str = ": ") -> str:
+    """Return an error as one text, with the invalid fields and their rules."""
+    violations = error.details.get("violations") or []
+    unstated = [violation for violation in violations if violation["description"] not in error.message]
+    fields = "; ".join(f"{violation['field']}{separator}{violation['description']}" for violation in unstated)
+    return f"{error.message} ({fields})" if fields else error.message
+
+
 def reason_of_call(error: aio.AioRpcError) -> str:
     """Return a service's error reason, a value of `skein.errors.v1.ErrorReason`; empty for none."""
     status = _status(error)

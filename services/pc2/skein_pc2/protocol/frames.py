@@ -51,8 +51,7 @@ class Frames:
     def parse(self) -> Message:
         """Return the JSON object; raise MalformedMessage for anything else."""
         if len(self.body) != 1:
-            text = "A message is one frame"
-            raise MalformedMessage(text)
+            raise MalformedMessage("A message is one frame")
         return parse_json(self.body[0])
 
     def reply_frames(self, reply: Message) -> list[bytes]:
@@ -63,22 +62,17 @@ class Frames:
 def parse_json(body: bytes) -> Message:
     """Return the JSON object of a frame; raise MalformedMessage for anything else."""
     if len(body) > MAX_MESSAGE_BYTES:
-        text = f"The message is larger than {MAX_MESSAGE_BYTES} bytes"
-        raise MalformedMessage(text)
+        raise MalformedMessage(f"The message is larger than {MAX_MESSAGE_BYTES} bytes")
     try:
         message = _MESSAGES.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
-        text = "The message is not UTF-8"
-        raise MalformedMessage(text) from None
+        raise MalformedMessage("The message is not UTF-8") from None
     except RecursionError:
-        text = "The message is nested too deeply"
-        raise MalformedMessage(text) from None
+        raise MalformedMessage("The message is nested too deeply") from None
     except ValueError:
-        text = "Invalid JSON in message"
-        raise MalformedMessage(text) from None
+        raise MalformedMessage("Invalid JSON in message") from None
     if not isinstance(message, dict):
-        text = "The message is not a JSON object"
-        raise MalformedMessage(text)
+        raise MalformedMessage("The message is not a JSON object")
     _check_bounds(message)
     return message
 
@@ -134,11 +128,9 @@ def _check_bounds(message: Message) -> None:
         levels += 1
         count += sum(len(item) for item in row)
         if levels > _MOST_LEVELS:
-            text = "The message is nested too deeply"
-            raise MalformedMessage(text)
+            raise MalformedMessage("The message is nested too deeply")
         if count > MAX_VALUES:
-            text = f"The message holds more than {MAX_VALUES} values"
-            raise MalformedMessage(text)
+            raise MalformedMessage(f"The message holds more than {MAX_VALUES} values")
         row = [
             inner
             for item in row

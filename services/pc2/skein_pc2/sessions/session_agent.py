@@ -158,8 +158,7 @@ class SessionAgent(ActionPort):
         """Search messages, best first: in one session, in a person's sessions, or in all."""
         query = fields.text(request.fields, "query")
         if not query.strip():
-            text = "Missing query"
-            raise RequestError(VALIDATION_ERROR, text)
+            raise RequestError(VALIDATION_ERROR, "Missing query")
         limit = min(
             _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
         )
@@ -230,8 +229,9 @@ async def create_session(api: GatewayApi, request: ActionRequest) -> str:
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            text = "A session of this id was deleted; choose another session_id"
-            raise RequestError(SESSION_NOT_FOUND, text) from None
+            raise RequestError(
+                SESSION_NOT_FOUND, "A session of this id was deleted; choose another session_id"
+            ) from None
     return session_id
 
 

@@ -45,11 +45,10 @@ class CurveCertificates:
     def read(cls, folder: Path | None) -> CurveCertificates:
         """Read the certificate of the ports. Raises SettingInvalid, which says what is missing."""
         if folder is None:
-            message = (
+            raise SettingInvalid(
                 "SECURE_ZMQ is on and SKEIN_PC2_CERTIFICATES is not set: it names the folder of the certificates, "
                 "which `skein pc2 certificates FOLDER --client NAME` makes."
             )
-            raise SettingInvalid(message)
         path = folder / f"{SERVER}{_SECRET}"
         try:
             is_open = folder.stat().st_mode & _OTHERS_WRITE or path.stat().st_mode & _OTHERS
@@ -57,17 +56,15 @@ class CurveCertificates:
         except (OSError, ValueError):
             secret_key = None
         if not secret_key:
-            message = (
+            raise SettingInvalid(
                 f"SKEIN_PC2_CERTIFICATES has no {path.name} that can be read: "
                 "`skein pc2 certificates FOLDER --client NAME` makes one."
             )
-            raise SettingInvalid(message)
         if is_open:
-            message = (
+            raise SettingInvalid(
                 f"SKEIN_PC2_CERTIFICATES lies open: only its owner may read {path.name} (chmod 600) and write to the "
                 "folder (chmod 700)."
             )
-            raise SettingInvalid(message)
         return cls(folder, public_key, secret_key)
 
     def secure(self, socket: zmq.Socket[Any]) -> None:

@@ -49,12 +49,10 @@ class Coordination:
             record_values.text(request.message, "operation").lower(),
         )
         if target not in TYPES:
-            text = f"Unknown agent: {record_values.truncate_name(target)}"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, f"Unknown agent: {record_values.truncate_name(target)}")
         operation = self._operations.get(name)
         if operation is None:
-            text = f"Unknown operation: {record_values.truncate_name(name)}"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, f"Unknown operation: {record_values.truncate_name(name)}")
         data = fields.mapping(request.message.get("data"), "data")
         return {"status": "coordinated", "result": await operation(request, data)}
 

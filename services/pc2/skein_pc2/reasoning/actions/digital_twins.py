@@ -65,8 +65,7 @@ class Twins:
                     raise
             else:
                 return
-        text = "The twin is being changed by many others; try again soon"
-        raise RequestError(RATE_LIMIT_EXCEEDED, text)
+        raise RequestError(RATE_LIMIT_EXCEEDED, "The twin is being changed by many others; try again soon")
 
     async def _get(self, request: AgentRequest) -> Message:
         subject = await self.find(request, record_values.user_id(request.message))
@@ -76,8 +75,7 @@ class Twins:
         """Clear the profile; purge a subject that has nothing else."""
         subject = await self.find(request, record_values.user_id(request.message))
         if subject is None or not subject.profile.fields:
-            text = "User not found"
-            raise RequestError(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, "User not found")
         if any(subject.HasField(name) if name == "preferences" else getattr(subject, name) for name in _OTHERWISE):
             subject.ClearField("profile")
             await self._write(request, subject)

@@ -116,8 +116,9 @@ def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
     try:
         compile_pattern(pattern)
     except PatternInvalid as invalid:
-        text = f"pattern is no expression that can be matched in linear time: {invalid}"
-        raise RequestError(VALIDATION_ERROR, text, field="pattern") from None
+        raise RequestError(
+            VALIDATION_ERROR, f"pattern is no expression that can be matched in linear time: {invalid}", field="pattern"
+        ) from None
     name = hashlib.sha256(record_values.to_compact_json([error_type, pattern]).encode()).hexdigest()[:32]
     data: dict[str, Any] = {"error_type": error_type, "pattern": pattern, "solution": solution or None}
     return pb.Memory(

@@ -98,8 +98,9 @@ class Interactions:
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            text = "The session was deleted and its id stays taken; use another one"
-            raise RequestError(SESSION_NOT_FOUND, text) from None
+            raise RequestError(
+                SESSION_NOT_FOUND, "The session was deleted and its id stays taken; use another one"
+            ) from None
         return {"status": "ok"}
 
     async def _context(self, request: AgentRequest) -> Message:
@@ -208,8 +209,10 @@ class Interactions:
                 if not call.page_token:
                     return {"status": "ok"}
                 if request.seconds() < _MARGIN_SECONDS:
-                    text = "A part of the session is cleared and there is more: ask again for the rest"
-                    raise RequestError(RATE_LIMIT_EXCEEDED, text)
+                    raise RequestError(
+                        RATE_LIMIT_EXCEEDED,
+                        "A part of the session is cleared and there is more: ask again for the rest",
+                    )
 
     async def _session_id(self, request: AgentRequest) -> Message:
         record_values.required_text(request.message, "user_id", missing=_MISSING_USER)

@@ -83,8 +83,7 @@ class PersonalDataActions:
         async with self._locks.hold(record_values.user_id(request.message)):
             page = await self._reminders(request)
             if index >= len(page.memories):
-                text = "Reminder not found"
-                raise RequestError(MEMORY_NOT_FOUND, text)
+                raise RequestError(MEMORY_NOT_FOUND, "Reminder not found")
             call = pb.DeleteMemoryRequest(
                 memory_id=page.memories[index].memory_id, request_id=repeat_key(request.message)
             )

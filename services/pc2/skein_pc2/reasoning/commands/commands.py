@@ -47,8 +47,7 @@ class Commands:
     async def _store(self, request: AgentRequest) -> Message:
         values = fields.mapping(request.message.get("data"), "data")
         if not values:
-            text = "No memory data provided"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, "No memory data provided")
         with_text = records.with_text(values)
         record_values.required_text(with_text, "content", missing="No content provided")
         memory = records.memory_of(

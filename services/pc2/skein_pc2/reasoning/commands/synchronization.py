@@ -113,8 +113,7 @@ class Synchronizer:
 def parse_remotes(items: object, request: AgentRequest) -> dict[str, RemoteMemory]:
     """Read the sent memories; of duplicates the newer one counts. Raises RequestError."""
     if not isinstance(items, list) or not items:
-        text = "No memories provided"
-        raise RequestError(INVALID_REQUEST, text)
+        raise RequestError(INVALID_REQUEST, "No memories provided")
     if len(items) > MOST_MEMORIES:
         raise fields.invalid("memories", f"are {MOST_MEMORIES} at most")
     remote_memories: dict[str, RemoteMemory] = {}

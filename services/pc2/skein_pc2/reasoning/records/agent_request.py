@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
-from skein_pc2.protocol.errors import RequestError
+from skein_pc2.protocol.errors import RequestError, error_text
 from skein_pc2.protocol.frames import Message
 from skein_pc2.reasoning.records import record_values
 
@@ -64,4 +64,4 @@ class RequestRunner:
             )
             return await self.limit.run(request, lambda: action(request), name=name)
         except RequestError as error:
-            return refusal(record_values.error_text(error))
+            return refusal(error_text(error, " "))

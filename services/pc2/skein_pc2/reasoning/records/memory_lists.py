@@ -86,8 +86,9 @@ async def delete_memories(api: GatewayApi, context: RequestContext, filter_: pb.
         if not call.page_token:
             return count
         if context.seconds() < _FORGET_MARGIN_SECONDS:
-            text = f"{count} memories are forgotten and there are more: ask again for the rest"
-            raise RequestError(RATE_LIMIT_EXCEEDED, text)
+            raise RequestError(
+                RATE_LIMIT_EXCEEDED, f"{count} memories are forgotten and there are more: ask again for the rest"
+            )
 
 
 def memory_id(memory: pb.Memory) -> str:

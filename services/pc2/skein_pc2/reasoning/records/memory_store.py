@@ -136,8 +136,10 @@ class MemoryStore:
                 await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
             else:
                 return strength.current(request.at)
-        text = f"Memory {record_values.truncate_name(memory_id)} is being changed by many others; try again soon"
-        raise RequestError(RATE_LIMIT_EXCEEDED, text)
+        raise RequestError(
+            RATE_LIMIT_EXCEEDED,
+            f"Memory {record_values.truncate_name(memory_id)} is being changed by many others; try again soon",
+        )
 
     async def find(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         """Find memories by id, else ids, else keywords, else source."""
@@ -186,8 +188,7 @@ class MemoryStore:
             records.strength_of(memory, request.at).is_forgotten(request.at)
             and query.get("include_forgotten") is not True
         ):
-            text = f"Memory {record_values.truncate_name(name)} is forgotten"
-            raise RequestError(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, f"Memory {record_values.truncate_name(name)} is forgotten")
         return SearchResult([memory])
 
     async def _find_by_ids(self, request: AgentRequest, names: Sequence[str]) -> SearchResult:

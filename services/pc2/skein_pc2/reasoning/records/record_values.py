@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf.struct_pb2 import ListValue, Struct, Value
+from google.protobuf.struct_pb2 import Struct, Value
 
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values.number_marks import number_in
@@ -107,18 +107,13 @@ def plain_value(value: Value) -> Any:
     if kind == "struct_value":
         return plain(value.struct_value)
     if kind == "list_value":
-        return plain_list(value.list_value)
+        return [plain_value(inner) for inner in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
         return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
     if kind == "string_value" and (exact := number_in(value.string_value)) is not None:
         return exact
     return None if kind in (None, "null_value") else getattr(value, str(kind))
-
-
-def plain_list(value: ListValue) -> list[Any]:
-    """Return a list of a Struct as JSON values."""
-    return [plain_value(inner) for inner in value.values]
 
 
 def type_name(value: object) -> str:
@@ -161,11 +156,3 @@ def to_compact_json(value: Any) -> str:
 def truncate_name(value: object) -> str:
     """Return a sender's name, cut to 100 characters."""
     return str(value)[:_SHOWN_CHARACTERS]
-
-
-def error_text(error: RequestError) -> str:
-    """Return an error as one text, with the invalid fields."""
-    violations = error.details.get("violations") or []
-    unstated = [found for found in violations if found["description"] not in error.message]
-    fields_at_fault = "; ".join(f"{found['field']} {found['description']}" for found in unstated)
-    return f"{error.message} ({fields_at_fault})" if fields_at_fault else error.message
