@@ -154,6 +154,6 @@ class Memories:
     async def _find_all(self, memory_ids: Sequence[str], context: RequestContext) -> Sequence[pb.Memory | None]:
         call = pb.BatchGetMemoriesRequest(memory_ids=list(dict.fromkeys(memory_ids)))
         response = await self._api.call(self._api.memories.BatchGetMemories, call, context)
-        found = {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
+        result = {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
         # A missing memory is read alone, which raises the service's own error.
-        return [found.get(memory_id) for memory_id in memory_ids]
+        return [result.get(memory_id) for memory_id in memory_ids]

@@ -65,47 +65,47 @@ class MemoryLists:
         `total_count` is the number of matches; when it was not counted, the number of matches read so far.
         """
         page = BatchReadQuery.of(request.payload, session_id=request.scope())
-        found = await (self._get_named(page, request) if page.memory_ids else self._list_filtered(page, request))
-        fitting = fit_reply(found.memories[: page.limit])
-        has_more = found.has_more or len(found.memories) > len(fitting)
+        result = await (self._get_named(page, request) if page.memory_ids else self._list_filtered(page, request))
+        fitting = fit_reply(result.memories[: page.limit])
+        has_more = result.has_more or len(result.memories) > len(fitting)
         return {
             "memories": [wire.memory_data(memory) for memory in fitting],
-            "total_count": found.skipped + len(found.memories) if found.total is None else found.total,
+            "total_count": result.skipped + len(result.memories) if result.total is None else result.total,
             "page_info": {
                 # The page's real size: a reply holds a few megabytes.
-                "limit": page.limit if len(fitting) == min(page.limit, len(found.memories)) else len(fitting),
+                "limit": page.limit if len(fitting) == min(page.limit, len(result.memories)) else len(fitting),
                 "offset": page.offset,
                 "has_more": has_more,
             },
         }
 
     async def _get_named(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
-        memory_ids, found = page.memory_ids, []
+        memory_ids, result = page.memory_ids, []
         for _ in range(_MOST_ANSWERS):
             call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)
             response = await self._api.call(self._api.memories.BatchGetMemories, call, request)
-            found += [memory for memory in response.memories if matches(memory, page.filter)]
+            result += [memory for memory in response.memories if matches(memory, page.filter)]
             memory_ids = list(response.deferred)
             if not memory_ids:
                 break
         else:
             raise RequestError(STORAGE_ERROR, "The memories are too large to be read together; ask for fewer at a time")
-        return _MemoryPage(memories=found, has_more=False)
+        return _MemoryPage(memories=result, has_more=False)
 
     async def _list_filtered(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
         if page.order_by:
             # One more than the page tells whether more follow.
             most = page.offset + page.limit + 1
-            found = await self._list(page.filter, most, request, order_by=page.order_by, is_counted=True)
+            result = await self._list(page.filter, most, request, order_by=page.order_by, is_counted=True)
         else:
-            found = await self._list(page.filter, MOST_SORTED, request)
-            if found.has_more:
+            result = await self._list(page.filter, MOST_SORTED, request)
+            if result.has_more:
                 raise invalid(
                     "filter.sort", f"has no index: it takes a filter that at most {MOST_SORTED} memories pass"
                 )
-            found.memories.sort(key=page.key, reverse=page.is_descending)
-        skipped = min(page.offset, len(found.memories))
-        return replace(found, memories=found.memories[skipped:], skipped=skipped)
+            result.memories.sort(key=page.key, reverse=page.is_descending)
+        skipped = min(page.offset, len(result.memories))
+        return replace(result, memories=result.memories[skipped:], skipped=skipped)
 
     async def _list(
         self,
@@ -119,19 +119,19 @@ class MemoryLists:
     ) -> _MemoryPage:
         """Return up to `most` matching memories; stop after `most_characters` of content."""
         call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, show_total_size=is_counted)
-        found: list[pb.Memory] = []
+        result: list[pb.Memory] = []
         total: int | None = None
         characters = 0
         while True:
-            call.page_size = min(_PAGE_SIZE, most - len(found))
+            call.page_size = min(_PAGE_SIZE, most - len(result))
             response = await self._api.call(self._api.memories.ListMemories, call, request)
             if response.HasField("total_size"):
                 total = response.total_size
-            found += response.memories
+            result += response.memories
             characters += sum(len(memory.content) for memory in response.memories)
             call.page_token = response.next_page_token
-            if not call.page_token or len(found) >= most or characters >= most_characters:
-                return _MemoryPage(memories=found, has_more=bool(call.page_token), total=total)
+            if not call.page_token or len(result) >= most or characters >= most_characters:
+                return _MemoryPage(memories=result, has_more=bool(call.page_token), total=total)
 
     async def _bulk_delete(self, request: Request) -> dict[str, Any]:
         """Delete the memories of a session that match a filter.
@@ -170,8 +170,8 @@ class MemoryLists:
         condition = wire.condition(request.payload, "payload", session_id=request.scope())
         if not condition.types:
             raise invalid("memory_type", "is needed, such as conversation")
-        found = await self._list(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
-        summarized = _within(found.memories, MAX_READ_CHARACTERS)
+        result = await self._list(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
+        summarized = _within(result.memories, MAX_READ_CHARACTERS)
         turns = [SpeakerTurn(speaker="", text=memory.content) for memory in reversed(summarized)]
         summary = await asyncio.to_thread(summarize, turns)
         if not summary and summarized:
@@ -190,7 +190,7 @@ class MemoryLists:
                 else None
                 for name in ("start", "end")
             },
-            "has_more": found.has_more or len(summarized) < len(found.memories),
+            "has_more": result.has_more or len(summarized) < len(result.memories),
         }
 
 

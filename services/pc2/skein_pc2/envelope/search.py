@@ -81,10 +81,10 @@ class SearchRequest:
     def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:
         """Return the hits, best first by the search type."""
         scored = [(self._score(hit), hit) for hit in response.hits]
-        found = [(score, hit) for score, hit in scored if score is not None]
-        found.sort(key=lambda pair: pair[0], reverse=True)
+        result = [(score, hit) for score, hit in scored if score is not None]
+        result.sort(key=lambda pair: pair[0], reverse=True)
         return [
-            {**wire.memory_data(hit.memory), "similarity_score": round(score, 6)} for score, hit in found[: self.limit]
+            {**wire.memory_data(hit.memory), "similarity_score": round(score, 6)} for score, hit in result[: self.limit]
         ]
 
     def _score(self, hit: recall_pb2.Hit) -> float | None:

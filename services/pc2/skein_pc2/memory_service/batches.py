@@ -73,20 +73,20 @@ class Batches:
 
     async def get(self, request: ActionRequest) -> Message:
         """Read memories, in the order asked."""
-        values_sent = _items(request, "memory_ids", _MOST_READ)
-        memory_ids = list(dict.fromkeys(item for item in values_sent if isinstance(item, str)))
+        sent_ids = _items(request, "memory_ids", _MOST_READ)
+        memory_ids = list(dict.fromkeys(item for item in sent_ids if isinstance(item, str)))
         failures: list[dict[str, Any]] = [
-            {"memory_id": None, "message": "A memory_id is a text"} for item in values_sent if not isinstance(item, str)
+            {"memory_id": None, "message": "A memory_id is a text"} for item in sent_ids if not isinstance(item, str)
         ]
         good = [name for name in memory_ids if _is_id(name)]
         failures += [{"memory_id": name[:_LONGEST_ID], "message": _MISSING} for name in memory_ids if not _is_id(name)]
         memories: list[pb.Memory] = []
         if good:
             call = pb.BatchGetMemoriesRequest(memory_ids=good)
-            found = await self._api.call(self._api.memories.BatchGetMemories, call, request)
-            memories += found.memories
-            failures += [{"memory_id": name, "message": _MISSING} for name in found.not_found]
-            failures += [{"memory_id": name, "message": _NO_ROOM} for name in found.deferred]
+            result = await self._api.call(self._api.memories.BatchGetMemories, call, request)
+            memories += result.memories
+            failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found]
+            failures += [{"memory_id": name, "message": _NO_ROOM} for name in result.deferred]
         return {**links.list_reply(await links.to_records(self._api, request, memories)), "failures": failures}
 
     async def _create_all(

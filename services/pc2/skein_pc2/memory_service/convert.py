@@ -198,8 +198,8 @@ def relation(value: str) -> tuple[str, str]:
 
     A name that cannot be a relation becomes the label.
     """
-    found = _snake(value)
-    return found or _OTHER, "" if found == value else value[:1000]
+    result = _snake(value)
+    return result or _OTHER, "" if result == value else value[:1000]
 
 
 def is_relation(value: str) -> bool:
@@ -316,5 +316,5 @@ def _texts_of(value: object) -> str:
 
 
 def _snake(value: str) -> str:
-    found = value.strip().lower().replace("-", "_").replace(" ", "_")
-    return found if _NAME.fullmatch(found) else ""
+    result = value.strip().lower().replace("-", "_").replace(" ", "_")
+    return result if _NAME.fullmatch(result) else ""

@@ -106,8 +106,8 @@ async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids
 
 async def to_records(api: GatewayApi, context: RequestContext, memories: Sequence[pb.Memory]) -> list[dict[str, Any]]:
     """Return memories as records with their relations."""
-    found = await read_neighborhood(api, context, [memory.memory_id for memory in memories])
-    return [found.record(memory) for memory in memories]
+    result = await read_neighborhood(api, context, [memory.memory_id for memory in memories])
+    return [result.record(memory) for memory in memories]
 
 
 async def read(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> list[pb.Memory]:
@@ -115,8 +115,8 @@ async def read(api: GatewayApi, context: RequestContext, memory_ids: Sequence[st
     if not memory_ids:
         return []
     call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)
-    found = await api.call(api.memories.BatchGetMemories, call, context)
-    return list(found.memories)
+    result = await api.call(api.memories.BatchGetMemories, call, context)
+    return list(result.memories)
 
 
 async def read_memory(api: GatewayApi, context: RequestContext, memory_id: str) -> pb.Memory | None:
@@ -160,18 +160,18 @@ async def listing(
 
     Each call scans a bounded number of memories; where few match, `calls` ends the scan early.
     """
-    found: list[pb.Memory] = []
+    result: list[pb.Memory] = []
     call = pb.ListMemoriesRequest(filter=condition, order_by=order_by)
     for _ in range(calls):
-        call.page_size = min(most - len(found), MOST_LISTED)
+        call.page_size = min(most - len(result), MOST_LISTED)
         page = await api.call(api.memories.ListMemories, call, context)
-        found += page.memories
+        result += page.memories
         call.page_token = page.next_page_token
         if not page.next_page_token:
-            return found, False
-        if len(found) >= most:
+            return result, False
+        if len(result) >= most:
             break
-    return found, True
+    return result, True
 
 
 def fit_reply(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
@@ -240,8 +240,8 @@ async def children(api: GatewayApi, context: RequestContext, memory_id: str) -> 
     rest = [node.memory_id for node in nodes if node.memory_id not in memories]
     for start in range(0, len(rest), _PAGE):
         memories |= {memory.memory_id: memory for memory in await read(api, context, rest[start : start + _PAGE])}
-    found = [memories[node.memory_id] for node in nodes if node.memory_id in memories]
-    return found, answer.truncated or len(found) < len(nodes)
+    result = [memories[node.memory_id] for node in nodes if node.memory_id in memories]
+    return result, answer.truncated or len(result) < len(nodes)
 
 
 async def descendants(api: GatewayApi, context: RequestContext, memory_id: str) -> list[list[str]]:
@@ -249,8 +249,8 @@ async def descendants(api: GatewayApi, context: RequestContext, memory_id: str) 
     walk = pb.TraverseRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
     near = await api.call(api.links.Traverse, walk, context)
     if not near.truncated and all(node.hop < _HOPS for node in near.nodes):
-        found = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _HOPS)]
-        return [generation for generation in found if generation]
+        result = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _HOPS)]
+        return [generation for generation in result if generation]
     return await generations(api, context, [memory_id])
 
 

@@ -107,17 +107,17 @@ async def children(api: GatewayApi, request: ActionRequest) -> Message:
         memories, is_more = await links.children(api, request, parent_id)
         order.sort(memories)
         shown = links.fit_reply(memories, limit)
-        found = await links.to_records(api, request, shown)
+        result = await links.to_records(api, request, shown)
         is_more |= len(shown) < len(memories)
     else:
-        found, is_more = await _children_of_session(api, request, parent_id, order, limit)
-    return links.list_reply(found, "children", "results", more=is_more)
+        result, is_more = await _children_of_session(api, request, parent_id, order, limit)
+    return links.list_reply(result, "children", "results", more=is_more)
 
 
 async def _children_of_session(
     api: GatewayApi, request: ActionRequest, session_id: str, order: Order, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     size = 0
     async with aclosing(_of_session(api, request, session_id, order, limit)) as portions:
         async for portion in portions:
@@ -127,10 +127,10 @@ async def _children_of_session(
                 if record["parent_id"] != session_id:
                     continue
                 size += memory.ByteSize()
-                if len(found) == limit or (found and size > links.MOST_BYTES):
-                    return found, True
-                found.append(record)
-    return found, False
+                if len(result) == limit or (result and size > links.MOST_BYTES):
+                    return result, True
+                result.append(record)
+    return result, False
 
 
 async def _of_session(

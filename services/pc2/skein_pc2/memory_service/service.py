@@ -127,7 +127,7 @@ class MemoryService(ActionPort):
         memory_id, limit = fields.required_text(request.fields, "memory_id"), _limit(request)
         relationship_type = fields.text(request.fields, "relationship_type")
         relation, label = records.relation(relationship_type) if relationship_type else ("", "")
-        found: list[tuple[str, pb.Link, str]] = []
+        result: list[tuple[str, pb.Link, str]] = []
         is_more = False
         for direction, direction_name in _DIRECTIONS.items():
             links, more = await relations.links_of(
@@ -136,14 +136,14 @@ class MemoryService(ActionPort):
             is_more |= more
             for link in links:
                 other = link.to_memory_id if direction_name == "outgoing" else link.from_memory_id
-                found.append((other, link, direction_name))
+                result.append((other, link, direction_name))
         if not relation:
-            found = [one for one in found if one[1].relation not in records.STRUCTURAL]
+            result = [one for one in result if one[1].relation not in records.STRUCTURAL]
         elif not records.is_relation(relationship_type):
             # Only the label has this name.
-            found = [one for one in found if one[1].label == label]
-        found, is_more = found[:limit], is_more or len(found) > limit
-        memories = await relations.read(self._api, request, list(dict.fromkeys(other for other, _, _ in found)))
+            result = [one for one in result if one[1].label == label]
+        result, is_more = result[:limit], is_more or len(result) > limit
+        memories = await relations.read(self._api, request, list(dict.fromkeys(other for other, _, _ in result)))
         written = await relations.to_records(self._api, request, memories)
         by_id = {memory.memory_id: record for memory, record in zip(memories, written, strict=True)}
         related = [
@@ -153,7 +153,7 @@ class MemoryService(ActionPort):
                 "strength": link.weight,
                 "direction": direction_name,
             }
-            for other, link, direction_name in found
+            for other, link, direction_name in result
             if other in by_id
         ]
         # The original service returned outgoing relationships alone, each beside its memory.
@@ -166,10 +166,10 @@ class MemoryService(ActionPort):
                 },
                 "memory": {name: by_id[other][name] for name in _RELATED_FIELDS},
             }
-            for link, other in ((link, other) for other, link, direction_name in found if direction_name == "outgoing")
+            for link, other in ((link, other) for other, link, direction_name in result if direction_name == "outgoing")
             if other in by_id
         ]
-        is_more |= len(related) < len(found)
+        is_more |= len(related) < len(result)
         return {**relations.list_reply(related, more=is_more), "related_memories": outgoing}
 
     async def _search(self, request: ActionRequest) -> Message:

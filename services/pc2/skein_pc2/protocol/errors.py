@@ -99,8 +99,8 @@ def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
     """Convert a service's error to the protocol's codes; `transient` is the code for unavailable services."""
     status = _status(error)
     reason = reason_of(status) if status is not None else ""
-    known = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
-    code = transient if error.code() in _TRANSIENT else known
+    code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
+    code = transient if error.code() in _TRANSIENT else code_by_status
     details: dict[str, Any] = {"reason": reason} if reason else {}
     violations = _violations(status) if status is not None else []
     if violations:
@@ -122,5 +122,5 @@ def _violations(status: Status) -> list[dict[str, str]]:
         if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
             bad = error_details_pb2.BadRequest()
             detail.Unpack(bad)
-            return [{"field": found.field, "description": found.description} for found in bad.field_violations]
+            return [{"field": result.field, "description": result.description} for result in bad.field_violations]
     return []

@@ -110,12 +110,12 @@ class SessionAgent(ActionPort):
         role = fields.required_text(request.fields, "role")
         content = fields.required_text(request.fields, "content")
         metadata = dict(fields.mapping(request.fields.get("metadata"), "metadata"))
-        role_number = _ROLES.get(role.strip().lower())
-        if role_number is None or _NAMES[role_number] != role:
+        skein_role = _ROLES.get(role.strip().lower())
+        if skein_role is None or _NAMES[skein_role] != role:
             metadata.setdefault(_ROLE_KEY, role)
         message = pb.Message(
             # Other roles are agents that speak for the assistant.
-            role=role_number or pb.MESSAGE_ROLE_ASSISTANT,
+            role=skein_role or pb.MESSAGE_ROLE_ASSISTANT,
             content=content,
             metadata=fields.struct(metadata, "metadata") if metadata else None,
         )
@@ -177,9 +177,9 @@ class SessionAgent(ActionPort):
                     raise
                 return []
 
-        found = [hit for hits in await asyncio.gather(*map(hits_in, session_ids)) for hit in hits]
-        found.sort(key=lambda hit: hit.score, reverse=True)
-        results = [_result(hit) for hit in found[:limit]]
+        result = [hit for hits in await asyncio.gather(*map(hits_in, session_ids)) for hit in hits]
+        result.sort(key=lambda hit: hit.score, reverse=True)
+        results = [_result(hit) for hit in result[:limit]]
         return {"results": results, "count": len(results)}
 
     async def _sessions_of(self, user_id: str, request: ActionRequest) -> list[str]:

@@ -104,8 +104,8 @@ class Coordination:
     async def _update(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         """Update a memory. A repeat changes nothing, whatever its op_id."""
         memory = await self._memories.get(request, _memory_id(data))
-        given = data.get("update_data", data)
-        paths = records.changes(memory, fields.mapping(given, "update_data"))
+        update_data = data.get("update_data", data)
+        paths = records.changes(memory, fields.mapping(update_data, "update_data"))
         if paths:
             memory.revision = 0
             memory = await self._memories.update(request, memory, paths)

@@ -52,9 +52,9 @@ class Twins:
             subject = await self.find(request, name)
             try:
                 if subject is None:
-                    made = pb.Subject(subject_id=name, profile=profile)
+                    new_subject = pb.Subject(subject_id=name, profile=profile)
                     await self._api.call(
-                        self._api.tenancy.CreateSubject, pb.CreateSubjectRequest(subject=made), request
+                        self._api.tenancy.CreateSubject, pb.CreateSubjectRequest(subject=new_subject), request
                     )
                 else:
                     for key, value in profile.fields.items():

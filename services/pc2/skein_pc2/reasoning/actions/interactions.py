@@ -148,11 +148,11 @@ class Interactions:
             return await self._messages_about(request, person_of(request.message), limit)
         else:
             call = pb.ListSessionsRequest(page_size=_RECENT_SESSIONS)
-            list_memories = await self._api.call(self._api.sessions.ListSessions, call, request)
-            session_ids = [session.session_id for session in list_memories.sessions]
+            session_list = await self._api.call(self._api.sessions.ListSessions, call, request)
+            session_ids = [session.session_id for session in session_list.sessions]
         pages = await asyncio.gather(*(self._newest_of(request, session_id, limit) for session_id in session_ids))
-        context = _visible((message for page in pages for message in page), person_of(request.message))
-        return sorted(context, key=_position, reverse=True)[:limit]
+        visible = _visible((message for page in pages for message in page), person_of(request.message))
+        return sorted(visible, key=_position, reverse=True)[:limit]
 
     async def _newest_of(self, request: AgentRequest, session_id: str, limit: int) -> list[pb.Message]:
         call = pb.ListMessagesRequest(session_id=session_id, page_size=limit, newest_first=True)
@@ -179,12 +179,12 @@ class Interactions:
     async def _latest_session(self, request: AgentRequest, person: str) -> str:
         """Return the session with the newest message by or with a person; "" for none."""
         call = pb.ListSessionsRequest(subject_id=person, page_size=_SESSIONS_OF_PERSON)
-        newest, list_memories = await asyncio.gather(
+        newest, session_list = await asyncio.gather(
             self._messages_about(request, person, 1), self._api.call(self._api.sessions.ListSessions, call, request)
         )
         # Updates of old messages move a session to the top of the list, so compare newest messages.
         pages = await asyncio.gather(
-            *(self._newest_of(request, session.session_id, 1) for session in list_memories.sessions)
+            *(self._newest_of(request, session.session_id, 1) for session in session_list.sessions)
         )
         candidates = [*newest, *(message for page in pages for message in page)]
         return max(candidates, key=_position).session_id if candidates else ""

@@ -118,21 +118,21 @@ class MemoryUpdates:
     async def recent_messages(self, request: AgentRequest) -> tuple[list[session_pb2.Message], bool]:
         """Return the newest messages of the newest sessions, newest first, and whether there are more."""
         call = session_pb2.ListSessionsRequest(page_size=_MAX_SESSIONS)
-        list_memories = await self._api.call(self._api.sessions.ListSessions, call, request)
+        session_list = await self._api.call(self._api.sessions.ListSessions, call, request)
         pages = await asyncio.gather(
-            *(self._messages(request, session.session_id) for session in list_memories.sessions)
+            *(self._messages(request, session.session_id) for session in session_list.sessions)
         )
-        found = sorted(
+        result = sorted(
             (message for page in pages for message in page.messages),
             key=lambda message: (message.create_time.ToNanoseconds(), message.sequence),
             reverse=True,
         )
         size = 0
-        for count, message in enumerate(found):
+        for count, message in enumerate(result):
             size += message.ByteSize()
             if count and size > _MAX_MESSAGE_BYTES:
-                return found[:count], True
-        return found, bool(list_memories.next_page_token) or any(page.next_page_token for page in pages)
+                return result[:count], True
+        return result, bool(session_list.next_page_token) or any(page.next_page_token for page in pages)
 
     async def _messages(self, request: AgentRequest, session_id: str) -> session_pb2.ListMessagesResponse:
         call = session_pb2.ListMessagesRequest(session_id=session_id, page_size=_MAX_MESSAGES, newest_first=True)
@@ -148,8 +148,8 @@ class MemoryUpdates:
         message_ids = {name for item in items if (name := record_values.text(item, "message_id"))}
         names = [name for item in items if (name := _name(item)) and name not in message_ids]
         if names:
-            found = await self._memories.get_many(request, names)
-            index.memories.update({name: memory for name in names if (memory := found.get(name)) is not None})
+            result = await self._memories.get_many(request, names)
+            index.memories.update({name: memory for name in names if (memory := result.get(name)) is not None})
         has_nameless = any(not _name(item) and not record_values.text(item, "message_id") for item in items)
         if has_nameless:
             page = await memory_lists.list_memories(self._api, request, pb.MemoryFilter(), limit=memory_lists.MOST)

@@ -124,9 +124,9 @@ class PersonalDataActions:
             memory_lists.list_memories(self._api, request, by_text, limit=limit),
             memory_lists.list_memories(self._api, request, newest, limit=_MAX_SEARCHED),
         )
-        found = {memory.memory_id: memory for memory in pages[0].memories}
-        found |= {memory.memory_id: memory for memory in pages[1].memories if _holds(memory, keyword)}
-        results = sorted(found.values(), key=memory_lists.create_time_of, reverse=True)[:limit]
+        result = {memory.memory_id: memory for memory in pages[0].memories}
+        result |= {memory.memory_id: memory for memory in pages[1].memories if _holds(memory, keyword)}
+        results = sorted(result.values(), key=memory_lists.create_time_of, reverse=True)[:limit]
         return {"status": "ok", "results": [_entry(memory) for memory in results]}
 
     async def _add_context(self, request: AgentRequest) -> Message:
@@ -183,8 +183,8 @@ def _entry(memory: pb.Memory) -> dict[str, Any]:
 
 def _holds(memory: pb.Memory, keyword: str) -> bool:
     """Say whether any text of a memory contains a keyword, ignoring case."""
-    wanted = keyword.casefold()
-    return any(wanted in text.casefold() for text in _texts([memory.title, memory.content, jarvis.value_of(memory)]))
+    folded = keyword.casefold()
+    return any(folded in text.casefold() for text in _texts([memory.title, memory.content, jarvis.value_of(memory)]))
 
 
 def _texts(values: Iterable[Any]) -> Iterable[str]:

@@ -63,11 +63,11 @@ class Commands:
         query = request.message.get("query")
         if query is None or query == {}:
             raise RequestError(INVALID_REQUEST, NO_QUERY)
-        found = await self._memories.find(request, fields.mapping(query, "query"))
-        data: dict[str, Any] = {"memories": [records.record(memory, request.at) for memory in found.memories]}
-        if found.is_cut:
+        result = await self._memories.find(request, fields.mapping(query, "query"))
+        data: dict[str, Any] = {"memories": [records.record(memory, request.at) for memory in result.memories]}
+        if result.is_cut:
             data["truncated"] = True
-        return success(f"Found {len(found.memories)} matching memories", data)
+        return success(f"Found {len(result.memories)} matching memories", data)
 
     async def _reinforce(self, request: AgentRequest) -> Message:
         memory_id = record_values.required_text(request.message, "memory_id", missing=NO_MEMORY_ID)
@@ -93,21 +93,21 @@ class Commands:
         statistics, page = await asyncio.gather(
             self._counted(request), memory_lists.list_memories(self._api, request, mine, limit=_MOST_COUNTED)
         )
-        found = strengths(page.memories, request)
-        forgotten = sum(1 for strength in found if strength.is_forgotten(request.at))
+        result = strengths(page.memories, request)
+        forgotten = sum(1 for strength in result if strength.is_forgotten(request.at))
         data = {
             "total_memories": statistics.memory_count,
             "active_memories": statistics.memory_count - forgotten,
             "forgotten_memories": forgotten,
-            "total_reinforcements": sum(strength.reinforcements for strength in found),
-            "total_decays": sum(strength.decays + strength.idle_periods(request.at) for strength in found),
+            "total_reinforcements": sum(strength.reinforcements for strength in result),
+            "total_decays": sum(strength.decays + strength.idle_periods(request.at) for strength in result),
             # Strengths are computed when they are read.
             "last_decay_check": request.at.timestamp(),
             "last_sync": max(filter(None, map(records.synchronize_time, page.memories)), default=None),
             "timestamp": request.at.timestamp(),
         }
         if page.next_page_token:
-            data |= {"counted_memories": len(found), "truncated": True}
+            data |= {"counted_memories": len(result), "truncated": True}
         return success("Memory status", data)
 
     async def _counted(self, request: AgentRequest) -> curation_pb2.GetStatisticsResponse:

@@ -91,8 +91,8 @@ class Memories:
         name, user = record_values.required_text(request.message, "memory_id"), record_values.user_id(request.message)
         missing = RequestError(MEMORY_NOT_FOUND, "Memory not found")
         try:
-            found = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), request)
-            if found.memory.subject_id != user:
+            result = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), request)
+            if result.memory.subject_id != user:
                 raise missing
             await self._api.call(self._api.memories.DeleteMemory, pb.DeleteMemoryRequest(memory_id=name), request)
         except aio.AioRpcError as error:
@@ -109,25 +109,25 @@ class Memories:
 
 def memory_of(user: str, value: Any) -> pb.Memory:
     """Return a person's memory that holds a JSON value."""
-    kept = (
+    stored_fields = (
         {_VALUE: value}
         if record_values.is_storable(value)
         else {_VALUE_JSON: exact.dumps(exact.to_decimals(value), ensure_ascii=True)}
     )
-    metadata = record_values.struct(kept, "memory")
+    metadata = record_values.struct(stored_fields, "memory")
     # The value as it will be read, so that a later change of the content can be detected.
-    stored = record_values.plain_value(metadata.fields[_VALUE]) if _VALUE in kept else value
+    stored = record_values.plain_value(metadata.fields[_VALUE]) if _VALUE in stored_fields else value
     return pb.Memory(type=_type(value), content=_content(stored), subject_id=user, metadata=metadata)
 
 
 def value_of(memory: pb.Memory) -> Any:
     """Return a memory's JSON value; for a memory of another client, an object with its fields."""
-    kept = memory.metadata.fields
-    if _VALUE in kept:
-        value = record_values.plain_value(kept[_VALUE])
+    stored_fields = memory.metadata.fields
+    if _VALUE in stored_fields:
+        value = record_values.plain_value(stored_fields[_VALUE])
     else:
         try:
-            value = exact.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
+            value = exact.loads_mixed(stored_fields[_VALUE_JSON].string_value if _VALUE_JSON in stored_fields else "")
         except ValueError:
             return _search_text(memory)
     if _content(value).strip() == memory.content:

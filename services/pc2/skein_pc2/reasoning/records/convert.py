@@ -132,10 +132,10 @@ def changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
         if tags != list(memory.tags):
             memory.tags[:] = tags
     if values.get("metadata") is not None:
-        value_of_metadata = record_values.struct(fields.mapping(values["metadata"], "metadata"), "metadata")
+        new_metadata = record_values.struct(fields.mapping(values["metadata"], "metadata"), "metadata")
         if PC2 in memory.metadata.fields:
-            value_of_metadata.fields[PC2].CopyFrom(memory.metadata.fields[PC2])
-        memory.metadata.CopyFrom(value_of_metadata)
+            new_metadata.fields[PC2].CopyFrom(memory.metadata.fields[PC2])
+        memory.metadata.CopyFrom(new_metadata)
     paths = ("content", "title", "type", "importance", "tags", "metadata")
     return [path for path in paths if getattr(memory, path) != getattr(before, path)]
 
@@ -201,12 +201,10 @@ def given_strength(values: Mapping[str, Any], at: datetime) -> Strength:
     value = values.get("strength")
     if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
         raise fields.invalid("strength", "is a number")
-    value_of_metadata = values.get("last_accessed") or values.get("created_at")
+    sent_time = values.get("last_accessed") or values.get("created_at")
     return Strength(
         value=NEW if value is None else float(min(MOST, max(0.0, value))),
-        last_accessed=at
-        if value_of_metadata is None
-        else min(at, fields.read_time(value_of_metadata, "last_accessed")),
+        last_accessed=at if sent_time is None else min(at, fields.read_time(sent_time, "last_accessed")),
     )
 
 
@@ -223,13 +221,13 @@ def set_kind(memory: pb.Memory, name: str) -> None:
 def own_object(metadata: Struct, name: str) -> dict[str, Any]:
     """Return an object under `pc2` in the metadata of a memory or message; empty when missing."""
     own = _own_of(metadata)
-    sent_fields = own.get(name)
+    kept_object = own.get(name)
     if isinstance(text := own.get(f"{name}_json"), str):
         try:
-            sent_fields = exact.loads_mixed(text)
+            kept_object = exact.loads_mixed(text)
         except ValueError:
             return {}
-    return sent_fields if isinstance(sent_fields, dict) else {}
+    return kept_object if isinstance(kept_object, dict) else {}
 
 
 def set_own_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> None:
@@ -298,9 +296,9 @@ def _number(own: Mapping[str, Any], name: str, default: float) -> float:
 
 def _moment(value: object) -> datetime | None:
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+        result = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    if found is None:
+    if result is None:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return result.replace(tzinfo=UTC) if result.tzinfo is None else result.astimezone(UTC)

@@ -84,12 +84,12 @@ class MemoryStore:
     async def get(self, request: AgentRequest, memory_id: str) -> pb.Memory:
         """Read a memory. Raises RequestError when it is missing or deleted."""
         try:
-            found = await self._api.call(
+            result = await self._api.call(
                 self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), request
             )
         except aio.AioRpcError as error:
             raise _not_found(error, memory_id) from None
-        return found.memory
+        return result.memory
 
     async def get_many(self, request: AgentRequest, names: Sequence[str]) -> dict[str, pb.Memory]:
         """Read memories, by both of their ids; missing ones are left out."""
@@ -192,11 +192,11 @@ class MemoryStore:
         return SearchResult([memory])
 
     async def _find_by_ids(self, request: AgentRequest, names: Sequence[str]) -> SearchResult:
-        wanted = names[:_MOST_IDS]
+        selected = names[:_MOST_IDS]
         response = await self._api.call(
-            self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=wanted), request
+            self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=selected), request
         )
-        return SearchResult(list(response.memories), bool(response.deferred) or len(wanted) < len(names))
+        return SearchResult(list(response.memories), bool(response.deferred) or len(selected) < len(names))
 
     async def _find_by_keywords(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         keywords = fields.texts(query["keywords"], "keywords")
@@ -228,8 +228,8 @@ class MemoryStore:
             memory_lists.list_memories(self._api, request, pb.MemoryFilter(where=f"source = {name}")),
             memory_lists.list_memories(self._api, request, pb.MemoryFilter(where=f"source_agent = {name}")),
         )
-        found = {memory.memory_id: memory for page in pages for memory in page.memories}
-        newest = sorted(found.values(), key=memory_lists.create_time_of, reverse=True)
+        result = {memory.memory_id: memory for page in pages for memory in page.memories}
+        newest = sorted(result.values(), key=memory_lists.create_time_of, reverse=True)
         is_cut = any(page.next_page_token for page in pages) or len(newest) > memory_lists.DEFAULT_LIMIT
         return SearchResult(newest[: memory_lists.DEFAULT_LIMIT], is_cut)
 
