@@ -20,7 +20,8 @@ from prometheus_client import REGISTRY
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import access_log_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
-from skein_cluster.processes.single_process import DATABASE, LocalCluster, single_process_cluster
+from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_kit.canary import CANARIES, ORGANIZATION, A, B
 from skein_kit.rpc.channel import ServiceChannel
 from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
