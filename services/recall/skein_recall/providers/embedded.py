@@ -17,28 +17,25 @@ if TYPE_CHECKING:
 
 
 class EmbeddedProvider:
-    """all-MiniLM-L6-v2, as `Provider` has it."""
+    """all-MiniLM-L6-v2 as a `Provider`."""
 
     def __init__(self, embedder: LocalEmbedder) -> None:
-        """Use an embedder that somebody else closes."""
+        """Use an embedder; its owner closes it."""
         self._embedder = embedder
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector for each text, of what the model's window holds of it."""
+        """Return an array (texts, 384). Raises ServiceUnavailable when too many texts wait."""
         try:
             return await self._embedder.embed(texts)
         except (EmbedderBusy, EmbedderClosed):
             # Writers leave their items to the backlog.
             raise ServiceUnavailable(service="recall") from None
 
-    async def embed_query(self, text: str, *, scope: str, seconds: float) -> NDArray[np.float32]:
-        """The vector of a query; whoever asks sets the limit of time, because a run of the model cannot be ended."""
-        return await self._embedder.embed_query(text, scope=scope)
-
-    def drop(self, scope: str | None) -> None:
-        """Forget the vectors of a scope's queries; None: of every scope's."""
-        self._embedder.drop(scope)
+    async def embed_query(self, text: str, *, seconds: float) -> NDArray[np.float32]:
+        """Return the vector (384,) of a query. The caller limits the time: a run of the model cannot be stopped."""
+        vector: NDArray[np.float32] = (await self._embedder.embed([text]))[0]
+        return vector
 
     def chunks(self, text: str) -> list[str]:
-        """The text itself, or pieces of it by the model's own tokens."""
+        """Cut a text into chunks by the model's own tokens."""
         return self._embedder.chunks(text)

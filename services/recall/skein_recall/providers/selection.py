@@ -1,4 +1,4 @@
-"""Which provider makes the vectors of a registered model."""
+"""Which provider computes the vectors of a registered model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProviderRegistry:
-    """The providers of one process, each made when it is wanted."""
+    """The providers of one process, each created on first use."""
 
     def __init__(self, embedded: EmbeddedProvider, outbound: SafeHttpClient, keys: ApiKeys) -> None:
         self._embedded = embedded
@@ -24,21 +24,15 @@ class ProviderRegistry:
         self._keys = keys
         self._endpoints: dict[str, tuple[EmbeddingModel, OpenAIProvider]] = {}
 
-    def drop(self, scope: str | None) -> None:
-        """Forget the vectors of a scope's queries; None: of every scope's."""
-        self._embedded.drop(scope)
-        for _, endpoint in self._endpoints.values():
-            endpoint.drop(scope)
-
-    def of(self, model: EmbeddingModel) -> Provider:
-        """Return who makes a model's vectors; refuse with ModelNotFound when only callers have them."""
-        if not model.embeds:
+    def get(self, model: EmbeddingModel) -> Provider:
+        """Return the provider of a model. Raises ModelNotFound when only callers have its vectors."""
+        if not model.can_embed:
             raise ModelNotFound(model=model.model)
-        if model.remote is None:
+        if model.endpoint is None:
             return self._embedded
-        known = self._endpoints.get(model.model)
-        # A model that was dropped and registered again may be another one.
-        if known is None or (known[0].create_time, known[0].remote) != (model.create_time, model.remote):
-            key = self._keys.of(model.model)
-            known = self._endpoints[model.model] = model, OpenAIProvider(model, model.remote, self._outbound, key=key)
-        return known[1]
+        cached = self._endpoints.get(model.model)
+        # A dropped model's name may have been registered again.
+        if cached is None or (cached[0].create_time, cached[0].endpoint) != (model.create_time, model.endpoint):
+            provider = OpenAIProvider(model, model.endpoint, self._outbound, key=self._keys.get(model.model))
+            cached = self._endpoints[model.model] = model, provider
+        return cached[1]
