@@ -38,7 +38,7 @@ MASKED = -10_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class GraphBuilder:
     """A graph under construction; every method adds one node and returns the name of its output."""
 
     weights: Weights
@@ -105,7 +105,7 @@ class Drawing:
         self.initializers[name] = proto
         return name
 
-    def normalised(self, source: str, layer: str) -> str:
+    def normalized(self, source: str, layer: str) -> str:
         """Add layer normalization over the last axis."""
         return self.node(
             "LayerNormalization",
@@ -116,92 +116,92 @@ class Drawing:
         )
 
 
-def embeddings(drawing: Drawing) -> str:
+def embeddings(builder: GraphBuilder) -> str:
     """Add word + position + token type, as rows (batch · length, 384). The type is always 0: texts are not paired."""
-    draw = drawing.node
-    words = draw("Gather", [drawing.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
-    length = draw("Shape", ["input_ids"], "length", start=1, end=2)
-    positions = draw(
+    add = builder.node
+    words = add("Gather", [builder.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
+    length = add("Shape", ["input_ids"], "length", start=1, end=2)
+    positions = add(
         "Slice",
-        [drawing.weight("embeddings.position_embeddings.weight"), drawing.constant("start", [0]), length],
+        [builder.weight("embeddings.position_embeddings.weight"), builder.constant("start", [0]), length],
         "positions",
     )
-    kind = drawing.weight("embeddings.token_type_embeddings.weight", first_row=True)
-    placed = draw("Add", [positions, kind], "placed")
-    summed = draw("Add", [words, placed], "summed")
-    rows = draw("Reshape", [summed, drawing.constant("as_rows", [-1, DIMENSIONS])], "embedded")
-    return drawing.normalised(rows, "embeddings.LayerNorm")
+    kind = builder.weight("embeddings.token_type_embeddings.weight", first_row=True)
+    placed = add("Add", [positions, kind], "placed")
+    summed = add("Add", [words, placed], "summed")
+    rows = add("Reshape", [summed, builder.constant("as_rows", [-1, DIMENSIONS])], "embedded")
+    return builder.normalized(rows, "embeddings.LayerNorm")
 
 
-def attention(drawing: Drawing, rows: str, layer: str) -> str:
+def attention(builder: GraphBuilder, rows: str, layer: str) -> str:
     """Add self-attention of twelve heads, as rows."""
-    draw = drawing.node
+    add = builder.node
 
     def heads(role: str, axes: tuple[int, ...]) -> str:
-        projected = drawing.linear(rows, f"{layer}.self.{role}")
-        split = draw("Reshape", [projected, "split_shape"], f"{layer}.{role}.split")
-        return draw("Transpose", [split], f"{layer}.{role}.heads", perm=axes)
+        projected = builder.linear(rows, f"{layer}.self.{role}")
+        split = add("Reshape", [projected, "split_shape"], f"{layer}.{role}.split")
+        return add("Transpose", [split], f"{layer}.{role}.heads", perm=axes)
 
     query, key, value = heads("query", (0, 2, 1, 3)), heads("key", (0, 2, 3, 1)), heads("value", (0, 2, 1, 3))
-    scores = draw("MatMul", [query, key], f"{layer}.scores")
-    scale = drawing.constant("scale", float(HEAD_SIZE) ** -0.5)
-    scaled = draw("Mul", [scores, scale], f"{layer}.scaled")
-    masked = draw("Add", [scaled, "mask_bias"], f"{layer}.masked")
-    shares = draw("Softmax", [masked], f"{layer}.shares", axis=-1)
-    mixed = draw("MatMul", [shares, value], f"{layer}.mixed")
-    beside = draw("Transpose", [mixed], f"{layer}.beside", perm=(0, 2, 1, 3))
-    merged = draw("Reshape", [beside, "as_rows"], f"{layer}.merged")
-    projected = drawing.linear(merged, f"{layer}.output.dense")
-    return drawing.normalised(draw("Add", [projected, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
+    scores = add("MatMul", [query, key], f"{layer}.scores")
+    scale = builder.constant("scale", float(HEAD_SIZE) ** -0.5)
+    scaled = add("Mul", [scores, scale], f"{layer}.scaled")
+    masked = add("Add", [scaled, "mask_bias"], f"{layer}.masked")
+    shares = add("Softmax", [masked], f"{layer}.shares", axis=-1)
+    mixed = add("MatMul", [shares, value], f"{layer}.mixed")
+    rows_of_heads = add("Transpose", [mixed], f"{layer}.beside", perm=(0, 2, 1, 3))
+    merged = add("Reshape", [rows_of_heads, "as_rows"], f"{layer}.merged")
+    projected = builder.linear(merged, f"{layer}.output.dense")
+    return builder.normalized(add("Add", [projected, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
 
 
-def feed_forward(drawing: Drawing, rows: str, layer: str) -> str:
+def feed_forward(builder: GraphBuilder, rows: str, layer: str) -> str:
     """Add the layers to 1,536 columns and back, with exact GELU between."""
-    draw = drawing.node
-    wide = drawing.linear(rows, f"{layer}.intermediate.dense")
-    active = draw("Gelu", [wide], f"{layer}.active", approximate="none")
-    narrow = drawing.linear(active, f"{layer}.output.dense")
-    return drawing.normalised(draw("Add", [narrow, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
+    add = builder.node
+    wide = builder.linear(rows, f"{layer}.intermediate.dense")
+    active = add("Gelu", [wide], f"{layer}.active", approximate="none")
+    narrow = builder.linear(active, f"{layer}.output.dense")
+    return builder.normalized(add("Add", [narrow, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
 
 
-def mask(drawing: Drawing) -> None:
+def mask(builder: GraphBuilder) -> None:
     """Add the nodes that all layers share: the bias that hides padding, and the shape that splits heads."""
-    draw = drawing.node
-    present = draw("Cast", ["attention_mask"], "present", to=TensorProto.FLOAT)
-    absent = draw("Sub", [drawing.constant("one", 1.0), present], "absent")
-    penalty = draw("Mul", [absent, drawing.constant("masked", MASKED)], "penalty")
-    draw("Unsqueeze", [penalty, drawing.constant("head_and_query", [1, 2])], "mask_bias")
-    extent = draw("Shape", ["input_ids"], "extent")
-    draw("Concat", [extent, drawing.constant("head_shape", [HEADS, HEAD_SIZE])], "split_shape", axis=0)
+    add = builder.node
+    present = add("Cast", ["attention_mask"], "present", to=TensorProto.FLOAT)
+    absent = add("Sub", [builder.constant("one", 1.0), present], "absent")
+    penalty = add("Mul", [absent, builder.constant("masked", MASKED)], "penalty")
+    add("Unsqueeze", [penalty, builder.constant("head_and_query", [1, 2])], "mask_bias")
+    extent = add("Shape", ["input_ids"], "extent")
+    add("Concat", [extent, builder.constant("head_shape", [HEADS, HEAD_SIZE])], "split_shape", axis=0)
 
 
-def pooled(drawing: Drawing, rows: str) -> str:
+def pooled(builder: GraphBuilder, rows: str) -> str:
     """Add the mean over the tokens of a text. It is scaled to unit length, so their sum is enough."""
-    draw = drawing.node
-    extent = draw("Concat", ["extent", drawing.constant("width", [DIMENSIONS])], "token_shape", axis=0)
-    tokens = draw("Reshape", [rows, extent], "tokens")
-    beside = draw("Unsqueeze", ["present", drawing.constant("row", [1])], "present_row")
-    total = draw("MatMul", [beside, tokens], "total")
-    flat = draw("Reshape", [total, "as_rows"], "total_rows")
-    return draw("LpNormalization", [flat], "embeddings", axis=-1, p=2)
+    add = builder.node
+    extent = add("Concat", ["extent", builder.constant("width", [DIMENSIONS])], "token_shape", axis=0)
+    tokens = add("Reshape", [rows, extent], "tokens")
+    present_row = add("Unsqueeze", ["present", builder.constant("row", [1])], "present_row")
+    total = add("MatMul", [present_row, tokens], "total")
+    flat = add("Reshape", [total, "as_rows"], "total_rows")
+    return add("LpNormalization", [flat], "embeddings", axis=-1, p=2)
 
 
 def graph(weights: Weights) -> onnx.ModelProto:
     """Build the whole model: token ids and their mask in, unit vectors (batch, 384) out."""
-    drawing = Drawing(weights)
-    mask(drawing)
-    rows = embeddings(drawing)
+    builder = GraphBuilder(weights)
+    mask(builder)
+    rows = embeddings(builder)
     for number in range(LAYERS):
         layer = f"encoder.layer.{number}"
-        rows = feed_forward(drawing, attention(drawing, rows, f"{layer}.attention"), layer)
-    pooled(drawing, rows)
+        rows = feed_forward(builder, attention(builder, rows, f"{layer}.attention"), layer)
+    pooled(builder, rows)
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
         for name in ("input_ids", "attention_mask")
     ]
     outputs = [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", DIMENSIONS])]
     model = helper.make_model(
-        helper.make_graph(drawing.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(drawing.initializers.values())),
+        helper.make_graph(builder.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(builder.initializers.values())),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],
         ir_version=IR_VERSION,
         producer_name="skein",

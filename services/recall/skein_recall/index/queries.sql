@@ -21,14 +21,14 @@ FROM (
 -- Read the searched text of memories, composed as the memory service does it.
 SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''),
        nullif(e.words, '')) AS text
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
-JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = wanted.memory_id;
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
 
 -- message_texts --
 -- Read the searched text of messages.
 SELECT m.message_id AS item_id, m.content AS text
-FROM unnest(:message_ids::uuid[]) AS wanted (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = wanted.message_id;
+FROM unnest(:message_ids::uuid[]) AS requested (message_id)
+JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
 
 -- find_named_items --
 -- Find memories or messages by ids that other systems gave them.

@@ -65,7 +65,8 @@ class IndexHandlers:
         return convert.backlog(await self._indexer.index_backlog(tenant_id, limit, exclude=queued))
 
     async def PutEmbedding(self, request: pb.PutEmbeddingRequest, context: Context) -> pb.PutEmbeddingResponse:
-        caller, tenant_id = caller_of(context), caller_of(context).tenant()
+        caller = caller_of(context)
+        tenant_id = caller.tenant()
         models = await self._registry.models()
         model = models.get(request.model)
         vectors = convert.caller_vectors(request, model)

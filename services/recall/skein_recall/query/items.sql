@@ -12,8 +12,8 @@ SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.
            WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id
            ORDER BY t.position, t.tag COLLATE "C"
        ) AS tags
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
-JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = wanted.memory_id
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
 WHERE e.is_active
     AND e.archive_time IS NULL
     AND (e.expire_time IS NULL OR e.expire_time > :at)
@@ -33,22 +33,22 @@ WHERE e.is_active
 -- filter_memories --
 -- Return the memories that pass a condition.
 SELECT entries.memory_id
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
-JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = wanted.memory_id
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = requested.memory_id
 WHERE {condition};
 
 -- scan_memories --
 -- Test memories in the order of their array, within a budget: `passes` is null beyond it.
 SELECT entries.memory_id, ({condition}) AS passes
-FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
-JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = wanted.memory_id
-ORDER BY wanted.place;
+FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS requested (memory_id, ordinal)
+JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = requested.memory_id
+ORDER BY requested.ordinal;
 
 -- get_messages --
 -- Read messages that may be recalled, in no order.
 SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,
        m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
        m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.revision, m.update_time, m.updated_by
-FROM unnest(:message_ids::uuid[]) AS wanted (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = wanted.message_id
+FROM unnest(:message_ids::uuid[]) AS requested (message_id)
+JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id
 WHERE m.is_active;

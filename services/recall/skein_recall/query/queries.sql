@@ -173,8 +173,8 @@ WITH centre AS MATERIALIZED (
                ORDER BY a.item_id
                LIMIT :reach
            ) AS after
-    FROM unnest(:centres::uuid[]) AS wanted (item_id)
-    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = wanted.item_id
+    FROM unnest(:centres::uuid[]) AS requested (item_id)
+    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.session_id IS NOT NULL
 ), items AS MATERIALIZED (
     SELECT array_agg(d.item_id ORDER BY d.item_id) AS item_ids,
@@ -187,55 +187,55 @@ WITH centre AS MATERIALIZED (
         SELECT unnest(:item_ids::uuid[]) AS item_id
         UNION
         SELECT unnest(centre.before || centre.after) FROM centre
-    ) AS wanted
-    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = wanted.item_id
+    ) AS requested
+    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.kind = ANY (:kinds::text[])
 )
-SELECT items.*, said.*, compared.*, steps.*
+SELECT items.*, term_counts.*, compared.*, steps.*
 FROM items
 CROSS JOIN LATERAL (
-    SELECT array_agg(found.item_id) AS said_by, array_agg(found.term) AS said_terms,
-           array_agg(found.frequency) AS said_often
+    SELECT array_agg(found.item_id) AS posting_items, array_agg(found.term) AS posting_terms,
+           array_agg(found.frequency) AS posting_counts
     FROM (
         -- The whole list of a rare term is read, which costs less than a lookup for each item. The items are tested as a
         -- hashed subplan, because the planner would join them by nested loops.
-        SELECT p.item_id, asked.place::integer AS term, p.frequency
-        FROM unnest(:terms::text[]) WITH ORDINALITY AS asked (term, place)
+        SELECT p.item_id, query_term.ordinal::integer AS term, p.frequency
+        FROM unnest(:terms::text[]) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN LATERAL (
             SELECT run.item_id, run.frequency
             FROM recall.postings AS run
-            WHERE run.tenant_id = :tenant_id AND run.term = asked.term AND run.kind = ANY (:kinds::text[])
+            WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = ANY (:kinds::text[])
                 AND (run.item_id IN (SELECT unnest(known.item_ids) FROM items AS known)) IS TRUE
             OFFSET 0
         ) AS p
-        WHERE asked.place <= :rare
+        WHERE query_term.ordinal <= :rare
         UNION ALL
         -- The range of one item makes the planner use the index by term; it believes that an item has few words and
         -- would use the index by item.
-        SELECT item.item_id, asked.place, p.frequency
-        FROM unnest(:terms) WITH ORDINALITY AS asked (term, place)
+        SELECT item.item_id, query_term.ordinal, p.frequency
+        FROM unnest(:terms) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN unnest(items.item_ids, items.kinds) AS item (item_id, kind)
         CROSS JOIN LATERAL (
             SELECT run.frequency
             FROM recall.postings AS run
-            WHERE run.tenant_id = :tenant_id AND run.term = asked.term AND run.kind = item.kind
+            WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = item.kind
                 AND run.item_id BETWEEN item.item_id AND item.item_id
             LIMIT 1
         ) AS p
-        WHERE asked.place > :rare
+        WHERE query_term.ordinal > :rare
     ) AS found
-) AS said
+) AS term_counts
 CROSS JOIN LATERAL (
-    SELECT array_agg(item.place::integer) AS compared, array_agg(item.cosine) AS cosines
+    SELECT array_agg(item.ordinal::integer) AS compared, array_agg(item.cosine) AS cosines
     FROM (
         -- The nearest chunk of an item counts.
-        SELECT item.place,
+        SELECT item.ordinal,
                max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
                    - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS cosine
-        FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, place)
+        FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, ordinal)
         JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = item.item_id
         WHERE :vector IS NOT NULL
-        GROUP BY item.place
+        GROUP BY item.ordinal
     ) AS item
 ) AS compared
 CROSS JOIN (

@@ -53,8 +53,8 @@ POSTINGS_READ = 8000
 _POSTINGS_PER_LOOKUP = 16
 # Factors of POSTINGS_READ for repeated attempts where too few items are found.
 _READ_FACTORS = (1, 8, 64)
-# BM25 with k1 = 1.2 and b = 0.75: _K1_PLUS_1 = k1 + 1.
-_K1, _B, _K1_PLUS_1 = 1.2, 0.75, 2.2
+# Constants of BM25; queries.sql has the same.
+_K1, _B = 1.2, 0.75
 
 # The first memories are read in the same round trip.
 COMPARE_AND_READ_SHORTLIST = left_join(
@@ -136,13 +136,13 @@ class QueryTerms:
     @property
     def max_bm25(self) -> float:
         """The upper bound of BM25 for this query."""
-        return _K1_PLUS_1 * sum(term.idf for term in self.terms)
+        return (_K1 + 1) * sum(term.idf for term in self.terms)
 
     def bm25(self, frequencies: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return BM25 (n,) of documents by the counts of the terms (n, terms) and their lengths (n,) in stems."""
         idf = np.array([term.idf for term in self.terms])
         free = _K1 * (1 - _B + _B * lengths / self.mean_length)
-        bm25: NDArray[np.float64] = (idf * _K1_PLUS_1 * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
+        bm25: NDArray[np.float64] = (idf * (_K1 + 1) * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
         return bm25
 
     def rarest(self, postings: int) -> tuple[Term, ...]:
@@ -198,7 +198,7 @@ class QueryTransaction:
     def __init__(
         self, transaction: AbstractAsyncContextManager[Transaction], tenant_id: UUID, *, plans_each: bool
     ) -> None:
-        """`plans_each`: the transaction plans each statement for its values until it is told otherwise."""
+        """`plans_each`: the transaction begins by planning each statement for its values."""
         self._transaction = transaction
         self._tenant_id = tenant_id
         self._plans_each = plans_each
@@ -431,10 +431,10 @@ class QueryTransaction:
         )
         ids = row["item_ids"] or []
         frequencies = np.zeros((len(ids), len(terms.terms)))
-        if row["said_by"]:
+        if row["posting_items"]:
             row_of = dict(zip(ids, range(len(ids)), strict=True))
-            rows = [row_of[item_id] for item_id in row["said_by"]]
-            frequencies[rows, np.array(row["said_terms"]) - 1] = row["said_often"]
+            rows = [row_of[item_id] for item_id in row["posting_items"]]
+            frequencies[rows, np.array(row["posting_terms"]) - 1] = row["posting_counts"]
         similarities = np.full(len(ids), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
