@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Send vectors in binary, and have the planner use indexes.
 
-    Every statement has an index made for it. A plan that the planner takes for cheaper is cheap for a tenant whose rows
-    lie side by side, as after an import, and ten times as expensive for one whose rows are scattered.
+    Every statement has an index of its own. Other plans are cheap only for a tenant whose rows lie side by side, as
+    after an import. For a tenant with scattered rows they cost ten times as much.
     """
     await vector_columns.prepare_connection(connection)
     await connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")

@@ -110,7 +110,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         servicers.add(rpc.add_IndexServiceServicer_to_server, index_servicer)
         erasures = ErasureWatcher(ErasureStore(database), [vector_cache, embedder, recent, sampler])
         async with background_tasks(
-            sampler=sampler.run, deferred=queue.run, held=vector_cache.run, erasures=erasures.run
+            sampler=sampler.run,
+            embedding_queue=queue.run,
+            vector_cache=vector_cache.run,
+            erasures=erasures.run,
         ):
             yield servicers
 

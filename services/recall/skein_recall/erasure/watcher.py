@@ -1,8 +1,9 @@
 """Drops cached data of tenants in which a person or a session was erased.
 
 Each erasure writes a record in its own transaction. The memory service removes the record when the longest call
-(SKEIN_MAX_DEADLINE_SECONDS) and half a minute have passed since the erasure began, so half a minute after its commit
-at the earliest. A process polls the records every five seconds; after twenty without success it drops everything.
+(SKEIN_MAX_DEADLINE_SECONDS) and half a minute have passed since the erasure began. So the record stays for at least
+half a minute after the commit. A process polls the records every five seconds; after twenty without success it drops
+everything.
 
 Erasures overlap, and one that began early may commit late. So all records are compared, not the newest of each tenant.
 """

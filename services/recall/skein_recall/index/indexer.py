@@ -195,7 +195,7 @@ class Indexer:
 
 @dataclass(frozen=True, slots=True)
 class _IndexTask:
-    """Whose items are embedded with which models, and whether they stay in the backlog."""
+    """The tenant and the models of one call, and whether its items stay in the backlog."""
 
     tenant_id: UUID
     active: EmbeddingModel

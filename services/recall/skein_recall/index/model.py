@@ -1,4 +1,4 @@
-"""What the search index has of an item, and vectors that callers bring. No SQL, no protobuf."""
+"""Values of the search index: caller vectors, the state of an item, the backlog. No SQL, no protobuf."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ModelVectors:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexState:
-    """What the index has of one item."""
+    """The document and the vectors of one item."""
 
     item_id: UUID
     kind: str

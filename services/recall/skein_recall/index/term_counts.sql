@@ -1,5 +1,5 @@
 -- counting_status --
--- Tell whether documents are to be added to the counts, whether removed ones are to be subtracted, and of which kinds so
+-- Return whether there are documents to add to the counts, and removed ones to subtract. `stale` has the kinds of which so
 -- many were removed that the frequencies are to be counted again.
 SELECT EXISTS (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND NOT d.counted) AS fresh,
        EXISTS (SELECT FROM recall.departures AS d WHERE d.tenant_id = :tenant_id) AS gone,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MaintenanceHandlers:
-    """What the worker removes."""
+    """Purges for the worker."""
 
     def __init__(self, store: PurgeStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What computes a model's vectors: the embedded model, or an endpoint that speaks OpenAI's protocol."""
+"""The interface of providers, which compute a model's vectors."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _KINDS = ("memory", "message")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparisonRequest:
-    """What to compare."""
+    """The models, tenants and queries to compare."""
 
     # Compared with the active model.
     model: str
@@ -39,7 +39,7 @@ class ComparisonRequest:
 
 @dataclass(kw_only=True, slots=True)
 class ModelAgreement:
-    """How far two models agree."""
+    """The agreement of two models on queries of one tenant, or of all."""
 
     tenant_id: UUID | None = None
     queries: int = 0

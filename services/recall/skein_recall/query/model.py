@@ -104,7 +104,7 @@ class ReferenceItem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """What a caller looks for: a text, a vector, or both."""
+    """A query: a text, a vector, or both."""
 
     text: str
     # Float32 of the model's dimensions, of unit length.
@@ -158,7 +158,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoringFormula:
-    """How the signals become one score, for one call."""
+    """The weights and the fusion of one call."""
 
     weights: ranking.Weights
     fusion: ranking.Fusion

@@ -1,4 +1,4 @@
-"""How the signals of a search become one score. No database, no protobuf, no clock.
+"""Ranking: the signals of a search become one score. No database, no protobuf, no clock.
 
 Each signal is scaled by its theoretical bounds, not by the best and worst of one response, so that scores of separate
 calls are comparable: the cosine as it is, BM25 as a share of the query's upper bound (Bruch et al., "An Analysis of

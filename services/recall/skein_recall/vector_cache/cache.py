@@ -178,7 +178,7 @@ class VectorCache:
                     self._evict(entry)
                     entry.back_off(self._clock())
             finally:
-                # Searches meanwhile wanted the same load.
+                # Requests during the load asked for this one.
                 self._queued.discard(key)
             self._evict_idle()
 

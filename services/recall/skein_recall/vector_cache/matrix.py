@@ -193,8 +193,8 @@ class VectorMatrix:
     def _candidates(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> NDArray[np.intp]:
         """Return all rows that may be among the `count` nearest, by the quantized vectors.
 
-        For vectors v and w with quantized v' and w', v w - v' w' = v' (w - w') + (v - v') w, where each product is at
-        most that of the lengths (Cauchy-Schwarz). So each cosine is known within a margin. The candidates are the rows
+        For vectors v and w with quantized v' and w', v w - v' w' = v' (w - w') + (v - v') w. Each product is at most
+        that of the lengths (Cauchy-Schwarz). So each cosine is known within a margin. The candidates are the rows
         whose greatest possible cosine reaches the `count`-th greatest of the least possible ones.
         """
         # As in `QuantizedVectors.of`, three times as fast for a single vector.
