@@ -46,8 +46,7 @@ from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.embedded import EmbeddedProvider
-from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
 from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
 from skein_recall.quality.sampler import Sampler
 from skein_recall.query.model import Filter, Query

@@ -17,18 +17,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skein_recall.embedded_model.batcher import (
+from skein_recall.embedded_model.build_graph import graph_bytes
+from skein_recall.embedded_model.embedder import (
     BATCH_TOKENS,
     BULK_QUEUE_TEXTS,
+    CHUNK_TOKENS,
+    READ_CHARACTERS,
     SMALL_QUEUE_TEXTS,
     WINDOW_CHARACTERS,
     Batcher,
     EmbedderBusy,
-)
-from skein_recall.embedded_model.build_graph import graph_bytes
-from skein_recall.embedded_model.embedder import (
-    CHUNK_TOKENS,
-    READ_CHARACTERS,
     EmbedderClosed,
     LocalEmbedder,
 )

@@ -31,9 +31,8 @@ from skein_recall.models.model import ModelRegistry
 from skein_recall.models.rpc import ModelHandlers
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.embedded import EmbeddedProvider
+from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
 from skein_recall.providers.rpc import EmbedHandlers
-from skein_recall.providers.selection import ProviderRegistry
 from skein_recall.providers.text_embedder import TextEmbedder, observe_batch
 from skein_recall.quality.comparison import ModelComparer
 from skein_recall.quality.rpc import QualityHandlers

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.providers.provider import Provider
-    from skein_recall.providers.selection import ProviderRegistry
+    from skein_recall.providers.registry import ProviderRegistry
 
     # Tenant, table and creation of the model, digest of the text. A dropped model's name may come back.
     _QueryKey = tuple[UUID, str, datetime, bytes]
