@@ -37,20 +37,25 @@ from skein_memory.memories.model import Draft, create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
+from skein_recall.connection import prepare_connection
 from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
+from skein_recall.index.store import IndexStore
+from skein_recall.index.term_counts import TermCountStore
+from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
+from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.embedded import EmbeddedProvider
-from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
 from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
 from skein_recall.quality.sampler import Sampler
-from skein_recall.query.filter import Filter
-from skein_recall.query.model import DEFAULT_LIMIT, Query
+from skein_recall.query.model import Filter, Query
+from skein_recall.query.store import QueryStore
+from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.searcher import RecallSearcher
-from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.idempotency import SessionIdempotencyStore
 from skein_session.messages import convert as message_convert
 from skein_session.messages.store import MessageStore
@@ -126,17 +131,17 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             opened = Database.open(subject.database_url, service=service, size=_POOL, timeout=_SECONDS, init=init)
             return await stack.enter_async_context(opened)
 
-        embedder = await stack.enter_async_context(await asyncio.to_thread(LocalEmbedder.load))
-        recall = Store(await database("recall", prepare_connection))
-        registry = ModelRegistry(recall.models.list_models, seconds=_SECONDS)
+        model = await stack.enter_async_context(await asyncio.to_thread(LocalEmbedder.load))
+        recall = await database("recall", prepare_connection)
+        registry = ModelRegistry(ModelStore(recall).list_models, seconds=_SECONDS)
         providers = ProviderRegistry(
-            EmbeddedProvider(embedder), SafeHttpClient.of(OutboundSettings.read({})), ApiKeys.read({})
+            EmbeddedProvider(model), SafeHttpClient.of(OutboundSettings.read({})), ApiKeys.read({})
         )
-        vectors = TextEmbedder(providers, query_seconds=_SECONDS)
+        embedder = TextEmbedder(providers, query_seconds=_SECONDS)
         memory = await database("memory", prepare_vectors)
         session = await database("session", prepare_vectors)
-        indexer = Indexer(recall.index, recall.vectors, registry, vectors)
-        sampler = Sampler(recall, share=0.0)
+        indexer = Indexer(IndexStore(recall), VectorStore(recall), TermCountStore(recall), registry, embedder)
+        queries = QueryStore(recall)
         idempotency = IdempotencyStore(memory, "memory")
         here = _Here(
             idempotency=idempotency,
@@ -157,13 +162,13 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             ),
             session_idempotency=SessionIdempotencyStore(session),
             searcher=RecallSearcher(
-                recall,
+                queries,
                 registry,
-                vectors,
-                sampler,
+                embedder,
+                Sampler(queries, share=0.0),
                 EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
-                VectorCache(recall.holding, most_bytes=0),
+                VectorCache(VectorCacheStore(recall), max_bytes=0),
                 wait_seconds=_SECONDS,
             ),
             indexer=indexer,
