@@ -57,7 +57,7 @@ def compare_every_float() -> None:
         import numpy  # noqa: ICN001, PLC0415 - the form alone needs it.
 
         cosines = numpy.vecdot(self.vectors[: self.count], vector)
-        cosines[~self.counts(slice(self.count), kinds)] = -numpy.inf
+        cosines[~self.mask(slice(self.count), kinds)] = -numpy.inf
         return numpy.argpartition(-cosines, min(count, self.count - 1))[: count + 1]
 
     VectorMatrix._candidates = every_row  # type: ignore[method-assign]
