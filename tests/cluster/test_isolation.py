@@ -19,6 +19,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_accounts import member
+from fix_catalogue import over
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs
 from fix_layers import LAYER
 from fix_recipes import RECIPES, request_for
@@ -221,7 +222,8 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
     assert (comparing == []) == (LAYER == "rows")
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.timeout(300)
+@over("path", PATHS, at_once=4)
 async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, path: str) -> None:
     world = await World.new(cluster)
     request = await request_for(path, world)
@@ -236,7 +238,9 @@ async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, pa
 PROOFS = {"GetClient", "UpdateClient", "DeleteClient"}
 
 
-@pytest.mark.parametrize("path", PATHS)
+# One after another: what each of them changed is looked for.
+@pytest.mark.timeout(300)
+@over("path", PATHS)
 async def test_another_tenants_ids_show_nothing_and_change_nothing(
     cluster: Cluster,
     doors: Doors,
@@ -274,7 +278,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     assert await rows_of(catalog_of, ours.tenant.tenant_id) == before
 
 
-@pytest.mark.parametrize("path", GUARDED)
+@over("path", GUARDED, at_once=4)
 async def test_a_forged_tenant_is_refused(
     cluster: Cluster, doors: Doors, ours: World, theirs: World, path: str
 ) -> None:
@@ -300,7 +304,7 @@ async def test_a_forged_tenant_is_refused(
         }
 
 
-@pytest.mark.parametrize("path", GUARDED)
+@over("path", GUARDED, at_once=4)
 async def test_without_a_credential_nobody_gets_in(doors: Doors, ours: World, path: str) -> None:
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
 
@@ -334,7 +338,7 @@ def _signed(token: str, key: RSAKey, **changed: object) -> str:
     return jwt.encode(_part(token, 0), {**_claims(token), **changed}, key, algorithms=["RS256"])
 
 
-@pytest.mark.parametrize("path", [path for path in GUARDED if path not in INTERNAL])
+@over("path", [path for path in GUARDED if path not in INTERNAL], at_once=4)
 async def test_an_expired_credential_is_refused(cluster: Cluster, ours: World, signing_key: RSAKey, path: str) -> None:
     token = _signed((await ours.owner()).access_token, signing_key, exp=int(time.time()) - 60, jti=str(uuid.uuid4()))
 
@@ -343,7 +347,7 @@ async def test_an_expired_credential_is_refused(cluster: Cluster, ours: World, s
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_EXPIRED")
 
 
-@pytest.mark.parametrize("path", [path for path in GUARDED if path not in INTERNAL])
+@over("path", [path for path in GUARDED if path not in INTERNAL], at_once=4)
 async def test_a_credential_made_for_something_else_is_refused(
     doors: Doors, ours: World, signing_key: RSAKey, path: str
 ) -> None:
@@ -354,22 +358,14 @@ async def test_a_credential_made_for_something_else_is_refused(
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
 
-@pytest.fixture(scope="module")
-async def inside(doors: Doors, ours: World) -> dict[str, tuple[grpc.StatusCode, str, Message | None]]:
-    """How each internal RPC ends with a token of the world.
-
-    All are asked at once: a service asks auth for keys that it does not know no more than once a second.
-    """
-    token, paths = (await ours.owner()).access_token, [path for path in GUARDED if path in INTERNAL]
-    ends = await asyncio.gather(*(outcome(call(doors.of(path), path, _empty(path), token)) for path in paths))
-    return dict(zip(paths, ends, strict=True))
-
-
-@pytest.mark.parametrize("path", [path for path in GUARDED if path in INTERNAL])
-def test_an_internal_service_takes_what_auth_signed_for_the_inside_alone(
-    inside: dict[str, tuple[grpc.StatusCode, str, Message | None]], path: str
+# All at once: a service asks auth for keys that it does not know no more than once a second.
+@over("path", [path for path in GUARDED if path in INTERNAL], at_once=1000)
+async def test_an_internal_service_takes_what_auth_signed_for_the_inside_alone(
+    doors: Doors, ours: World, path: str
 ) -> None:
-    code, reason, _ = inside[path]
+    token = (await ours.owner()).access_token
+
+    code, reason, _ = await outcome(call(doors.of(path), path, _empty(path), token))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
@@ -385,7 +381,7 @@ async def keys_without(ours: World) -> dict[str, str]:
     return made
 
 
-@pytest.mark.parametrize("path", [path for path in GUARDED if ACCESS_RULES[path].permission is not None])
+@over("path", [path for path in GUARDED if ACCESS_RULES[path].permission is not None], at_once=4)
 async def test_a_credential_with_too_little_is_refused(
     cluster: Cluster, doors: Doors, ours: World, keys_without: dict[str, str], path: str
 ) -> None:
@@ -408,7 +404,7 @@ async def viewer(cluster: Cluster, ours: World) -> Stubs:
     return (await member(cluster, ours.tenant, "viewer")).stubs
 
 
-@pytest.mark.parametrize("path", [path for path in GUARDED if ACCESS_RULES[path].permission not in {None, ACCOUNT}])
+@over("path", [path for path in GUARDED if ACCESS_RULES[path].permission not in {None, ACCOUNT}], at_once=4)
 async def test_a_viewer_reads_and_does_nothing_else(
     cluster: Cluster, doors: Doors, ours: World, viewer: Stubs, path: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from fix_catalogue import over
 from fix_mcp import Mcp
 from fix_recipes import RECIPES, request_for
 from fix_world import World
@@ -63,7 +64,8 @@ async def read_only(cluster: Cluster) -> World:
     return await World.new(cluster)
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.timeout(300)
+@over("name", TOOLS, at_once=4)
 async def test_a_tool_does_what_its_rpc_does(cluster: Cluster, read_only: World, name: str) -> None:
     tool = TOOLS[name]
     world = read_only if tool.effect is Effect.READS else await World.new(cluster)

@@ -7,6 +7,7 @@ import re
 
 import jsonschema
 import pytest
+from fix_catalogue import over
 
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, parse_toolsets, tools_of
@@ -128,7 +129,7 @@ def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
     assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in left)] == []
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+@over("tool", TOOLS.values(), name=lambda tool: tool.name)
 def test_a_tool_is_told_in_full(tool: Tool) -> None:
     definition = tool.definition
 
@@ -145,7 +146,7 @@ def test_a_tool_is_told_in_full(tool: Tool) -> None:
     }
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+@over("tool", TOOLS.values(), name=lambda tool: tool.name)
 def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
     permission = ACCESS_RULES[tool.path].permission or ""
 
