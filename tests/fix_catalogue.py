@@ -31,7 +31,7 @@ def over(
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         def loop(**fixtures: Any) -> None:
-            failures = {}
+            failures: dict[str, BaseException] = {}
             for item in every:
                 try:
                     test(**fixtures, **{argument: item})

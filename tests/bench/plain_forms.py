@@ -46,8 +46,8 @@ def insert_each_table() -> None:
 
 def lease_each_call() -> None:
     """Ask tenancy's bucket for each call."""
-    LeasedBucket.wish = lambda self, at, waiting: max(waiting, 1)  # type: ignore[method-assign]  # noqa: ARG005
-    LeasedBucket.wants_ahead = lambda self, at: False  # type: ignore[method-assign]  # noqa: ARG005
+    LeasedBucket.lease_size = lambda self, now, waiting: max(waiting, 1)  # type: ignore[method-assign]  # noqa: ARG005
+    LeasedBucket.should_lease_early = lambda self, now: False  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def compare_every_float() -> None:
