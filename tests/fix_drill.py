@@ -144,8 +144,7 @@ async def performed(cluster: Cluster, place: Path) -> Drill:
     made = await backed_up(place / "first", environment)
     await _remember(home, KEPT[2])
     old_export = (await home.snapshots.ExportData(snapshots_pb2.ExportDataRequest(page_size=1000))).lines
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         before = dict(await _row(connection, home))
         moment: datetime = await connection.fetchval("SELECT clock_timestamp()")
         await _mistakes(cluster, home, closed, connection)
@@ -153,8 +152,6 @@ async def performed(cluster: Cluster, place: Path) -> Drill:
         await leaver.stubs.auth.DeleteMe(accounts_pb2.DeleteMeRequest(password=PASSWORD))
         await kept_out.stubs.auth.DeactivateMe(accounts_pb2.DeactivateMeRequest(password=PASSWORD))
         after = dict(await _row(connection, home))
-    finally:
-        await connection.close()
     return Drill(
         place=place,
         environment=environment,

@@ -46,9 +46,8 @@ _addresses = iter(f"127.7.{high}.{low}" for high in range(1, 250) for low in ran
 
 @pytest.fixture
 async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    yield connection
-    await connection.close()
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -26,9 +26,8 @@ from skein_kit.ids import new_id
 @pytest.fixture
 async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A superuser's connection, to see and to age what no RPC shows or ages."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    yield connection
-    await connection.close()
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 @pytest.fixture

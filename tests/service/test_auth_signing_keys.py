@@ -124,8 +124,7 @@ async def test_a_tenants_key_rotates_nothing(tenant: Tenant) -> None:
 async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster: Cluster, tenant: Tenant) -> None:
     before = (await listed(cluster))[0].key_id
     await cluster.operator.auth.RotateSigningKey(pb.RotateSigningKeyRequest())
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         await connection.execute("UPDATE auth.signing_keys SET expire_time = now() WHERE key_id = $1", before)
         hidden = before not in {key.key_id for key in await listed(cluster)}
 
@@ -138,8 +137,6 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
             deleted = await stub.DeleteExpired(pb.DeleteExpiredRequest())
 
         left = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
-    finally:
-        await connection.close()
     await let_in_again(cluster, tenant)
     assert hidden
     assert deleted.deleted_count >= 1

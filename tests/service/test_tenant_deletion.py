@@ -136,11 +136,8 @@ class Limited(asyncio.Event):
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as found:
         yield found
-    finally:
-        await found.close()
 
 
 @asynccontextmanager
