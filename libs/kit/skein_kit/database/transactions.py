@@ -7,6 +7,8 @@ read-only one costs two, because the next transaction commits it (skein_kit.data
 
 from __future__ import annotations
 
+import asyncio
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -17,15 +19,15 @@ import asyncpg
 
 from skein_kit.admission.scan_budget import ScanBuckets
 from skein_kit.calls.call import current_call
-from skein_kit.calls.database_revision import reports_revision
+from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.deferred_commit import ClosedConnection
 from skein_kit.database.postgres_errors import raise_rpc_error
 from skein_kit.database.query_observer import SLOW_SECONDS, QueryObserver
-from skein_kit.database.replica import POSITION, Replica
-from skein_kit.errors import RpcError
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
+from skein_kit.telemetry.metrics import REPLICA_READS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
 NO_TENANT = UUID(int=0)
 # Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
 STATEMENT_CACHE = 512
+# The position in the log that a server has written or replayed.
+_LOG_POSITION = named_queries.Queries.of("skein_kit")["log_position"]
+# A replica is usually one millisecond behind; one that is further behind is left to catch up.
+_ATTEMPTS, _PAUSE_SECONDS = 4, 0.003
+# A lag that no replica replays within these attempts. A caller may also have invented the revision.
+_MAX_LAG_BYTES = 4 * 1024 * 1024
+# Pause until a replica that failed is tried again.
+_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -328,6 +338,57 @@ class _TransactionContext:
                 await connections.rollback_and_release(connection)
 
 
+class Replica:
+    """Reads of one service from its replica; the primary answers what the replica cannot.
+
+    How far the replica was is not remembered: its address may lead to several servers, one of them just restarted.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """`database` only reads."""
+        self._database = database
+        self._retry_at = 0.0
+        self._served, self._behind, self._unavailable = (
+            REPLICA_READS.labels(database.service, outcome) for outcome in ("served", "behind", "unavailable")
+        )
+
+    async def entered(self, stack: AsyncExitStack, settings: str, call: Call) -> Transaction | None:
+        """Begin a transaction for a read; return None when the primary must answer it."""
+        if call.min_revision is None or call.min_revision == UNREACHABLE_REVISION or time.monotonic() < self._retry_at:
+            return None
+        # This transaction shows at min_revision the state that an earlier one of the call has shown.
+        min_revision = max(call.min_revision, call.revision)
+        try:
+            async with AsyncExitStack() as entering:
+                transaction = await entering.enter_async_context(self._database.with_settings(settings))
+                if await _wait_for_revision(transaction, min_revision):
+                    stack.push_async_exit(entering.pop_all())
+                    self._served.inc()
+                    return transaction
+        # The primary can answer, whatever the error is: a wrong password, for example.
+        except (DatabaseBusy, DatabaseUnavailable, asyncpg.PostgresError):
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            self._unavailable.inc()
+            return None
+        self._behind.inc()
+        return None
+
+
+async def _wait_for_revision(transaction: Transaction, min_revision: int) -> bool:
+    """Return whether the transaction's reads from now on show this revision."""
+    if min_revision == 0:
+        return True
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        missing = min_revision - await transaction.value(_LOG_POSITION)
+        if missing <= 0:
+            return True
+        if missing > _MAX_LAG_BYTES:
+            break
+    return False
+
+
 @asynccontextmanager
 async def _by_replica(
     replica: Replica, settings: str, call: Call, primary: _TransactionContext
@@ -347,8 +408,8 @@ async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.
     revision its caller's next read could be older than the answer.
     """
     call = current_call()
-    if call is not None and reports_revision(call):
-        call.saw(await connection.fetchval(POSITION.text, timeout=ANSWER_SECONDS))
+    if call is not None and call.reports_revision:
+        call.saw(await connection.fetchval(_LOG_POSITION.text, timeout=ANSWER_SECONDS))
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from google.rpc.status_pb2 import Status
 
@@ -49,6 +50,9 @@ _CODES: Mapping[grpc.StatusCode, tuple[int, str]] = {
 }
 
 log = structlog.get_logger("gateway")
+
+# Memory of request bodies, released when the request ends.
+_reservations: ContextVar[ExitStack | None] = ContextVar("skein_oauth_body_reservations", default=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +98,7 @@ class RequestHandler:
         """Do the work as a call of the cluster; what goes wrong is told by `refuse` and, if it is our fault, logged."""
         call = self.call(request)
         # The request's body counts until the call ends, which covers its wait for a turn at a service.
-        with as_current_call(call), ExitStack() as call.reservations:
+        with as_current_call(call), _body_reservations():
             try:
                 async with asyncio.timeout_at(call.deadline):
                     response = await work(call)
@@ -186,9 +190,20 @@ async def read_body(request: Request) -> bytes:
             body += part
             if len(body) > MAX_BODY:
                 raise FormInvalid("The request is too long.")
-        if call is not None:
-            call.reservations.enter_context(arrival.keep(len(body)))
+        reservations = _reservations.get()
+        if reservations is not None:
+            reservations.enter_context(arrival.keep(len(body)))
     return bytes(body)
+
+
+@contextmanager
+def _body_reservations() -> Iterator[None]:
+    with ExitStack() as reservations:
+        token = _reservations.set(reservations)
+        try:
+            yield
+        finally:
+            _reservations.reset(token)
 
 
 def _plain(text: str) -> str:
