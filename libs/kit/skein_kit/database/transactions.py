@@ -288,7 +288,7 @@ class _TransactionContext:
         self._has_revision = has_revision and database.reports_revision
         self._read_only = read_only
         self._connection: Any = None
-        self._transaction: Any = None
+        self._transaction: Transaction
         self._generation = 0
 
     async def __aenter__(self) -> Transaction:
