@@ -1,8 +1,8 @@
 """Admission control: runs, queues or refuses the calls of a service, before all of them become slow.
 
 It limits a call where it enters the cluster, and once more in the first other process that it reaches, which has its
-own processor. Calls within an admitted call's process, and calls further on, run at once: waiting for each other they could
-deadlock. The cluster's own background work is not limited here, because the worker limits it.
+own processor. Calls within the process of an admitted call, and calls further on, run at once: if they waited for each
+other, they could deadlock. The worker limits the cluster's own background work.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class AccessRule:
     service: str = ""
 
     def check(self, caller: Caller) -> None:
-        """Check a caller. Raises PermissionMissing, AccountRequired, TenantMissing, TenantNotFound, TenantNotDeleted."""
+        """Raise the error of a caller that lacks the permission, the account or the tenant."""
         # The permissions of a role need a tenant, so a person without one lacks the tenant, not the permission.
         chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
         if self.tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
