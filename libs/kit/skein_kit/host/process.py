@@ -193,7 +193,7 @@ class Host:
                 slow_seconds=self.settings.slow_query_seconds,
                 limits=limits,
             ) as database,
-            DatabaseProbe.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
+            DatabaseProbe.open(url, service=service, pooled=self.settings.database_pooled) as probe,
             AsyncExitStack() as stack,
         ):
             if self.settings.replica_url and service in database_revision.SERVICES:
@@ -212,12 +212,12 @@ class Host:
 
             async def ready() -> bool:
                 try:
-                    version = await pulse.value(_QUERIES["schema_version"])
+                    version = await probe.value(_QUERIES["schema_version"])
                 except asyncpg.UndefinedTableError:
                     version = 0
                 require_schema_version(version, self.schema_version)
                 if service in pagination.SERVICES and not self.handle_key:
-                    self.handle_key = await pulse.value(_QUERIES["handle_key"])
+                    self.handle_key = await probe.value(_QUERIES["handle_key"])
                 return True
 
             servicers.ready_checks.append(ready)

@@ -172,8 +172,8 @@ class IdentityTokenVerifier:
         if age < min(_KEY_REFRESH_SECONDS, self._believed_seconds) or not self._keys:
             return
         if self._renewal is None or self._renewal.done():
-            # Its errors are dropped: the next call tries again. An empty context, because the task outlives the call and
-            # must not have its deadline and identity.
+            # Its errors are dropped: the next call tries again. An empty context, because the task outlives the call
+            # and must not have its deadline and identity.
             self._renewal = asyncio.create_task(self._renew(), context=contextvars.Context())
         if age >= self._believed_seconds:
             await asyncio.wait({self._renewal}, timeout=_WAIT_SECONDS)
