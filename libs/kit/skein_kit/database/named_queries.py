@@ -157,8 +157,8 @@ def grouped_insert(query: Query, own: int, groups: int, rows: int) -> Query:
     """Return an `INSERT ... VALUES (...)` of `groups` groups of `rows` rows; a group binds its shared values once.
 
     VALUES must hold the parameters in their order. All rows share `:tenant_id`. Each row has its own values of the
-    `own` parameters after it; a group shares the rest. The values of a group come row by row, then the shared ones. Raises
-    ValueError for another kind of query.
+    `own` parameters after it; a group shares the rest. The values of a group come row by row, then the shared ones.
+    Raises ValueError for another kind of query.
     """
     match = _VALUES.search(query.text)
     every = ", ".join(f"${number}" for number in range(1, len(query.parameters) + 1))
