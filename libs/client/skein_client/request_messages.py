@@ -1,4 +1,4 @@
-"""The requests behind the client's short methods; both faces send the same."""
+"""The requests behind the client's short methods; both clients send the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROLES = {
     for name, number in session_pb2.MessageRole.items()
     if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
 }
-# Fields of free JSON: as Python's values they keep every digit.
+# Fields of free JSON: given as Python values they keep every digit.
 _JSON = ("parts", "tool_calls", "tool_returns", "metadata")
 _MODES: Mapping[str, recall_pb2.SearchMode] = {
     "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
@@ -37,10 +37,7 @@ _MODES: Mapping[str, recall_pb2.SearchMode] = {
 
 
 def search_mode(mode: Mode) -> recall_pb2.SearchMode:
-    """Return a mode that is named, "keyword", or one of the contract as it is.
-
-    Raises ValueError for a name that is no mode's.
-    """
+    """Return a mode by its plain name, such as "keyword", or a SearchMode as it is. Raises ValueError for others."""
     if not isinstance(mode, str):
         return mode
     if mode not in _MODES:
@@ -50,7 +47,7 @@ def search_mode(mode: Mode) -> recall_pb2.SearchMode:
 
 
 def search_branch(said: Arm) -> gateway_pb2.Arm:
-    """Return an arm that is named, "memories", or one of the contract as it is. Raises ValueError for other names."""
+    """Return an arm by its plain name, such as "memories", or an Arm as it is. Raises ValueError for other names."""
     if not isinstance(said, str):
         return said
     found: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, said))
@@ -59,9 +56,9 @@ def search_branch(said: Arm) -> gateway_pb2.Arm:
 
 
 def parse_memory(said: MemoryInput) -> memory_pb2.Memory:
-    """Make a memory of {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
+    """Build a memory from {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
 
-    Raises ValueError for a name that no value of an enum has.
+    Raises ValueError for the name of an unknown enum value.
     """
     if isinstance(said, memory_pb2.Memory):
         return said
@@ -86,7 +83,7 @@ def _whole_name(enum: Any, name: str) -> str:
 
 
 def parse_message(said: MessageInput) -> session_pb2.Message:
-    """Make a message of {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
+    """Build a message from {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
     if isinstance(said, session_pb2.Message):
         return said
     fields = {name: value for name, value in said.items() if value is not None}

@@ -1,4 +1,4 @@
-"""When a failed call is made again, and after how long. Pure: clock and chance are passed in."""
+"""Retries: which failed calls are repeated, and after which pause. Pure: clock and random source are passed in."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from skein_client.errors import SkeinError
 
-# Nothing was done, or it is not known what was done; a repeatable call can be made again.
+# The call had no effect, or an unknown one: a repeatable call can be repeated.
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
-# The server asks for patience, when it names a time.
+# The call can be repeated after the pause that the server names, if it names one.
 _ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
-# A stream that lasts has no deadline of its own: something that the cluster did for it took too long.
+# A stream has no deadline of its own: an operation of the cluster behind it took too long.
 _CUT_OFF = _LOST | {grpc.StatusCode.DEADLINE_EXCEEDED}
-# A stream may be cut off a thousand times: the doubling of pauses ends somewhere.
+# A stream may break a thousand times, so the doubling of pauses has an end.
 _MOST_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
@@ -31,7 +31,7 @@ _READS = frozenset(
 
 
 def is_read(method: str) -> bool:
-    """Say whether a method, by its name ("ListMemories"), changes nothing."""
+    """Return whether a method ("ListMemories") changes nothing, by its name."""
     return method.startswith(_READ_VERBS) or method in _READS
 
 
@@ -43,14 +43,14 @@ class RetryPolicy:
     attempts: int = 6
     first_pause_seconds: float = 0.1
     longest_pause_seconds: float = 5.0
-    # For so long a stream that was cut off tries to go on, which should outlast a restart of the cluster.
+    # Seconds for which a broken stream tries to resume: longer than a restart of the cluster takes.
     stream_seconds: float = 300.0
 
     def pause_before(self, attempt: int, retry_after: float | None, chance: float) -> float:
         """Return the seconds to wait before the attempt of this number (2 is the first repetition).
 
-        `chance` (0 to 1) spreads the waits over the upper half of the back-off, so that many callers do not come back
-        at the same moment; what the server asked for is waited in full on top.
+        `chance` (0 to 1) spreads the pauses over the upper half of the backoff, so that many callers do not return at
+        the same moment. The server's `retry_after` is added in full.
         """
         doubled = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MOST_DOUBLINGS)
         backoff = min(doubled, self.longest_pause_seconds)
@@ -69,7 +69,7 @@ class CallAttempts:
         clock: Callable[[], float],
         chance: Callable[[], float],
     ) -> None:
-        """Start the deadline. `repeatable`: making the call twice has the effect of making it once."""
+        """Start the deadline. `repeatable`: a second call has no further effect. `timeout` is in seconds."""
         self._policy = policy
         self._repeatable = repeatable
         self._clock = clock
@@ -93,10 +93,10 @@ class CallAttempts:
 
 
 class StreamReconnects:
-    """The times that a stream was cut off in a row, and since when."""
+    """Failures of one stream in a row, and the time of the first."""
 
     def __init__(self, policy: RetryPolicy, chance: Callable[[], float], clock: Callable[[], float]) -> None:
-        """Begin without any."""
+        """`chance` returns numbers from 0 to 1; `clock` returns seconds."""
         self._policy = policy
         self._chance = chance
         self._clock = clock
@@ -104,11 +104,11 @@ class StreamReconnects:
         self._since = 0.0
 
     def forget(self) -> None:
-        """Begin to count anew: the stream went on."""
+        """Start counting again, because the stream delivered a message."""
         self._count = 0
 
     def pause_after(self, error: SkeinError) -> float:
-        """Return the seconds to wait before it is begun again; raise the error when it is not to be."""
+        """Return the seconds to wait before resuming; raise the error when the stream must not resume."""
         if not self._count:
             self._since = self._clock()
         self._count += 1

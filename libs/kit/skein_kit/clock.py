@@ -1,8 +1,8 @@
-"""The time of day as this process tells it: never earlier than it was told before, however the machine's clock jumps.
+"""The wall clock of this process: it never goes back, even when the machine's clock does.
 
-Ids, leases and windows are made of it, so lists stay in the order of what happened, and nothing that waits for a moment
-waits for an hour because somebody set the clock back. Ahead of the machine's clock it runs at half speed until that
-has caught up; behind, it follows at once.
+Ids, leases and windows use it. Therefore lists stay in the order of events, and a wait does not become an hour longer
+when the machine's clock is set back. While it is ahead of that clock, it runs at half speed; when it is behind, it
+jumps forward.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SPEED_AHEAD = 0.5
 
 
 class Clock:
-    """Tells seconds since 1970, from any thread."""
+    """A clock of seconds since 1970, for any thread."""
 
     def __init__(self, wall: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic) -> None:
-        """Follow the clock on the wall, and measure by another that never jumps."""
+        """`wall` returns seconds since 1970 and may jump; `ticks` returns seconds and never does."""
         self._wall = wall
         self._ticks = ticks
         self._one_at_a_time = threading.Lock()
@@ -30,7 +30,7 @@ class Clock:
         self._tick = ticks()
 
     def seconds(self) -> float:
-        """Return the time."""
+        """Return the seconds since 1970."""
         with self._one_at_a_time:
             tick = self._ticks()
             ahead = self._told + _SPEED_AHEAD * max(0.0, tick - self._tick)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import secrets
 from collections import Counter as Tally
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,6 @@ from prometheus_client import Counter
 from skein_kit import canary
 from skein_kit.access_log import batch
 from skein_kit.access_log.event import AccessEvent, access_event, has_query_field
-from skein_kit.access_log.hash_keys import AccessLogKeys
 from skein_kit.background import background_tasks
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import TxOptions
@@ -50,6 +50,9 @@ MAX_WAITING = 20_000
 _MANY = 2000
 _CALLS_AT_ONCE = 96
 _STOP_SECONDS = 5.0
+KEY_BYTES = 32
+# A process uses a cached key for this long after the key was deleted.
+KEY_CACHE_SECONDS = 5.0
 # What touches nothing of a tenant, and reading the log itself, which would grow by being read.
 _UNLOGGED_METHODS = frozenset(
     {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
@@ -321,3 +324,33 @@ class LoggedServicer:
                     yield message
 
         return recorded
+
+
+class AccessLogKeys:
+    """The key of each tenant for the hashes of its access log, cached for a few seconds.
+
+    Erasing a person deletes the key, so that the hashes of their queries cannot be recomputed.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Read and create keys with the database's role."""
+        queries = Queries.of("skein_kit")
+        self._read, self._make = queries["read_access_key"], queries["make_access_key"]
+        self._database = database
+        self._known: dict[UUID, bytes] = {}
+
+    async def of(self, tenant_id: UUID) -> bytes:
+        """Return the tenant's key; create it when the tenant has none."""
+        key = self._known.get(tenant_id)
+        if key is not None:
+            return key
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True, skip_replica=True)) as tx:
+            found: bytes | None = await tx.value(self._read, tenant_id=tenant_id)
+            if found is None:
+                made = secrets.token_bytes(KEY_BYTES)
+                await tx.execute(self._make, tenant_id=tenant_id, secret=made)
+                # Another process may have been first.
+                found = await tx.value(self._read, tenant_id=tenant_id) or made
+        self._known[tenant_id] = found
+        asyncio.get_running_loop().call_later(KEY_CACHE_SECONDS, self._known.pop, tenant_id, None)
+        return found

@@ -1,7 +1,7 @@
 """The memory budget of request bodies: a limit for all bodies, and half of it for the bodies of one source.
 
 A body reserves its maximum size before its first byte is read, because its size is known only when it is complete.
-A body without room waits for a limited time. It preempts bodies that are still arriving and have had their time, so
+A body without room waits for a limited time. It preempts bodies that are still arriving after their time, so
 that slow senders do not block other callers. A complete body keeps its actual size reserved until its holder releases
 the reservation; no other body preempts it.
 """
@@ -23,7 +23,7 @@ MEBIBYTE = 1024 * 1024
 _SHARE = 2
 # One source may have this fraction of the waiting bodies.
 _WAITING_SHARE = 4
-# Refused callers are told to retry after this time.
+# Pause before a retry that refused callers get.
 _RETRY_AFTER_SECONDS = 1.0
 
 
@@ -160,7 +160,7 @@ class BodyMemory:
         return sum(waiter.source == source for waiter in self._waiting)
 
     def _has_room(self, source: Hashable, size: int) -> bool:
-        """Say whether a body fits; the first one of a source always fits into the source's share."""
+        """Return whether a body fits; the first one of a source always fits into the source's share."""
         used = self._used_by.get(source, 0)
         return self._used + size <= self._most and (not used or used + size <= self._most // _SHARE)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-# The divisor of the free slots: an owner may hold so large a part of them.
+# The divisor of the free slots that gives the limit of an owner.
 _FREE_SHARE = 8
 
 
@@ -35,12 +35,12 @@ class FairSlots:
         return max(0, min(limit - self._held[owner], free))
 
     def take(self, owner: str) -> None:
-        """Take a slot, also where there is no room: the caller has looked."""
+        """Take a slot without a check: call `free_for` before."""
         self._held[owner] += 1
         self._in_use += 1
 
     def release(self, owner: str) -> None:
-        """Give a slot back."""
+        """Release a slot."""
         self._in_use -= 1
         self._held[owner] -= 1
         if not self._held[owner]:

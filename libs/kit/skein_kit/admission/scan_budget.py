@@ -2,7 +2,7 @@
 
 A condition on a memory's text or properties scans them, so its cost is rows x conditions x bytes. The statement itself
 adds up this cost and stops at the first row beyond its budget (skein_kit.filters.scan_cost). What it did scan is
-charged to the tenant, whose budget fills up again at a constant rate. A statement that is cut off does not say what it
+charged to the tenant, whose budget refills at a constant rate. A cancelled statement does not report what it
 scanned and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
 call costs the same on a busy machine.
 """
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.
 MOST_OF_A_CALL = 64 * MEBIBYTE
-# A tenant that scanned nothing for a while may scan for so many seconds at once.
+# The capacity of a budget, in seconds of its rate.
 _BURST_SECONDS = 16
-# Tenants whose use is known at a time; one that is dropped has a full budget again.
+# Tenants in memory; one that is dropped has a full budget again.
 _MOST_TENANTS = 10_000
 
 
@@ -35,10 +35,10 @@ class ScanBuckets:
     """The budgets of all tenants in one service of one process: token buckets of bytes."""
 
     def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Fill each budget at this rate; 0: no tenant has a limit."""
+        """Refill each budget at this rate; 0: no limit. `clock` returns seconds and never goes back."""
         self._rate = bytes_per_second
         self._clock = clock
-        # Bytes in debt to the full budget, and since when; the tenant used last comes last.
+        # Bytes missing from the full budget, and the time; the tenant used last comes last.
         self._used: OrderedDict[UUID, tuple[float, float]] = OrderedDict()
 
     def begin(self, tenant_id: UUID) -> ScanBudget:
@@ -76,7 +76,7 @@ class ScanBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Say whether nothing is left."""
+        """Whether no bytes are left."""
         return self.remaining <= 0
 
     def charge(self, scanned: float) -> None:
@@ -86,7 +86,7 @@ class ScanBudget:
         self._tenants.charge(self._tenant_id, whole)
 
     async def charged(self, statement: Awaitable[list[asyncpg.Record]]) -> list[asyncpg.Record]:
-        """Run a statement and count what it scanned; one that is cut off counts as all that the call had left."""
+        """Run a statement and charge what it scanned; a cancelled one costs all that the call had left."""
         try:
             rows = await statement
         except BaseException:

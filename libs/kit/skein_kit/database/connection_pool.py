@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_kit.admission.adaptive_limit import DELAYS
+from skein_kit.calls.call import Call, current_call
 from skein_kit.database.connection_settings import transaction_settings
 from skein_kit.database.deferred_commit import DeferredCommitPool
 from skein_kit.database.postgres_errors import UNAVAILABLE
-from skein_kit.database.statement_timeout import timeout_settings
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable
+from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM
 from skein_kit.telemetry.metrics import POOL_LIMIT, POOL_SIZE, POOL_WAIT
 
 if TYPE_CHECKING:
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 5.0
 # A failed transaction waits so long for its rollback, which then goes on in the background.
 _ROLLBACK_WAIT_SECONDS = 0.5
+# After a call's deadline the server ends a statement whose cancellation did not arrive.
+_CANCEL_MILLISECONDS = 100
+# After a call's deadline the server ends its abandoned transaction; without a call, after this long.
+_ABANDONED_MILLISECONDS = 5_000
+_BACKGROUND_MILLISECONDS = 30_000
+# Suffix of permissions that change nothing.
+_READ_PERMISSION = ".read"
+# The first version of Postgres with transaction_timeout.
+_HAS_TRANSACTION_TIMEOUT = 17
 
 
 class ConnectionPool:
@@ -84,7 +94,7 @@ class ConnectionPool:
         is_begun = False
         try:
             version = connection.get_server_version().major
-            limit = timeout_settings(version, self._read_seconds, reads=read_only or self._only_reads)
+            limit = timeout_settings(version, self._read_seconds, only_reads=read_only or self._only_reads)
             await self._start(connection, begin + settings + limit)
             is_begun = True
         finally:
@@ -178,3 +188,39 @@ class ConnectionPool:
             with suppress(asyncpg.InterfaceError):
                 connection.terminate()
         await self.release(connection)
+
+
+def timeout_settings(version: int, read_seconds: float = 0.0, *, only_reads: bool = False) -> str:
+    """Return settings by which the server itself ends late statements and abandoned transactions.
+
+    Call this within a call, whose deadline it takes. `read_seconds` limits each statement of a read, whatever the
+    deadline (0: no such limit). A read is a transaction that `only_reads`, or any one of a method with a read
+    permission. The cluster's own background work has no such limit.
+
+    The client cancels sooner, but the server drops a cancellation that arrives before its statement: the statement
+    would wait for its lock without end. Without a network no cancellation arrives at all, and the transaction would
+    keep its locks. Servers before version 17 end only idle transactions.
+    """
+    call = current_call()
+    left = None if call is None else call.remaining()
+    abandoned = "transaction_timeout" if version >= _HAS_TRANSACTION_TIMEOUT else "idle_in_transaction_session_timeout"
+    if call is None or left is None:
+        return f"; SET LOCAL {abandoned} = {_BACKGROUND_MILLISECONDS}"
+    milliseconds = max(0, int(left * 1000))
+    statement = milliseconds + _CANCEL_MILLISECONDS
+    if read_seconds and (only_reads or _is_read(call)) and not _is_of_cluster(call):
+        statement = min(statement, int(read_seconds * 1000))
+    return (
+        f"; SET LOCAL statement_timeout = {statement}; SET LOCAL {abandoned} = {milliseconds + _ABANDONED_MILLISECONDS}"
+    )
+
+
+def _is_read(call: Call) -> bool:
+    """Return whether the access table says that the call's method changes nothing."""
+    rule = ACCESS_RULES.get(call.path)
+    return rule is not None and rule.permission is not None and rule.permission.endswith(_READ_PERMISSION)
+
+
+def _is_of_cluster(call: Call) -> bool:
+    """Return whether the call is the cluster's own background work."""
+    return call.caller is not None and SYSTEM in call.caller.permissions

@@ -1,4 +1,4 @@
-"""Open files of a process: its limit, and how many of them each kind of connection may take.
+"""The limit of open files of a process, and the share of each kind of connection.
 
 Every connection is an open file. What HTTP and gRPC leave, more than a third, is the reserve: connections to the
 database and to other services, the assistants' sockets, logs. A flood of connections therefore stops none of these.
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-# Enough for every connection that one process can serve; each further one costs memory of the kernel.
+# More connections than one process can serve; a higher limit costs memory of the kernel.
 MOST = 65_536
 # Systems whose hard limit is "unlimited" may refuse more than this (macOS: OPEN_MAX).
 _MOST_WHERE_UNLIMITED = 10_240
@@ -20,7 +20,7 @@ _LEAST = 8
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one, up to MOST; return the limit that is now in force."""
+    """Raise the soft limit of open files to the hard one, at most to MOST; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (MOST, _MOST_WHERE_UNLIMITED):
         target = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
@@ -33,14 +33,14 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """Return the soft limit that is in force, at most MOST."""
+    """Return the soft limit of open files, at most MOST."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST if soft == resource.RLIM_INFINITY else min(soft, MOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileDescriptorShares:
-    """How many connections each kind of server of a process may have open."""
+    """The most open connections of each kind of server of a process."""
 
     # The gateway's HTTP port.
     http: int
@@ -48,13 +48,13 @@ class FileDescriptorShares:
     admin: int
     # All gRPC ports of the process together.
     grpc: int
-    # HTTP accepts no connection whose descriptor is this or higher: descriptors are numbered from the lowest free one,
-    # so a high number says that the process has begun its reserve, whichever part of it uses the files.
+    # HTTP accepts no connection with this descriptor or a higher one. The kernel assigns the lowest free number, so a
+    # high one shows that the process uses its reserve, for whatever part.
     reserve_from: int
 
     @classmethod
     def of(cls, limit: int) -> Self:
-        """Share out so many open files."""
+        """Divide a limit of open files."""
         return cls(http=limit * 3 // 8, admin=limit // 32, grpc=limit // 4, reserve_from=limit * 7 // 8)
 
     def of_grpc_server(self, *, is_edge: bool, servers: int) -> int:

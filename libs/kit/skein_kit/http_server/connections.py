@@ -1,4 +1,4 @@
-"""Open HTTP connections and the rules that they obey: deadlines, limits, and which one yields. No sockets, no clock."""
+"""Open HTTP connections with their deadlines, limits and eviction. No sockets, no clock."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ CLOSED = Counter(
 
 
 class Phase(enum.Enum):
-    """What a connection waits for."""
+    """The phase of a connection: what it waits for."""
 
-    # For its TLS handshake, or for the rest of a request's headers.
+    # The TLS handshake, or the rest of a request's headers.
     HEADERS = "headers"
-    # For the next request.
+    # The next request.
     IDLE = "idle"
-    # For the rest of a request's body.
+    # The rest of a request's body.
     BODY = "body"
-    # For us: its request is whole.
+    # The response: its request is complete.
     ANSWER = "answer"
 
 
@@ -43,14 +43,14 @@ class Reason(enum.Enum):
 
     HEADERS_LATE = "headers_late"
     BODY_LATE = "body_late"
-    # It made room for a newer one.
+    # Evicted for a newer connection.
     YIELDED = "yielded"
-    # It found no room.
+    # The port had no room, and no connection to evict.
     FULL = "full"
     ADDRESS_FULL = "address_full"
 
 
-# Who yields first. A connection that waits for us never does.
+# Order of eviction by phase. A connection that waits for a response is never evicted.
 _YIELDING = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
 _THIS_MACHINE = ("127.0.0.1", "::1")
 _LATE = {Phase.HEADERS: Reason.HEADERS_LATE, Phase.BODY: Reason.BODY_LATE}
@@ -58,13 +58,13 @@ _LATE = {Phase.HEADERS: Reason.HEADERS_LATE, Phase.BODY: Reason.BODY_LATE}
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One connection, from the moment when it is accepted."""
+    """One accepted connection."""
 
     address: str
-    # Closes it: at once when it yields its place, after an answer when it is late and none has begun.
+    # Closes it: at once when it is evicted, after an error response when it is late and no response has begun.
     close: Callable[[Reason], None]
     phase: Phase = Phase.HEADERS
-    # When its phase began, in seconds of the caller's clock.
+    # Start of its phase, in seconds of the caller's clock.
     since: float = 0.0
     is_counted: bool = False
 
@@ -80,15 +80,15 @@ class HttpLimits:
     reserve_from: int
     # Seconds that a connection may wait for its headers and for a body.
     seconds: Mapping[Phase, float]
-    # Seconds without a request, and seconds in which a client takes nothing of its answer.
+    # Seconds without a request, and seconds in which a client reads nothing of its response.
     idle_seconds: float
     stalled_seconds: float
-    # Whether an address is a proxy's, whose connections are those of many.
+    # Returns whether an address is a proxy's, whose connections serve many clients.
     is_proxy: Callable[[str], bool]
 
     @classmethod
     def of(cls, settings: ProcessSettings, *, most: int, reserve_from: int, is_proxy: Callable[[str], bool]) -> Self:
-        """Return what the settings say for a port with so many connections; no address gets more than half of them."""
+        """Return the limits of a port with `most` connections; one address gets at most half of them."""
         return cls(
             most=most,
             most_of_address=max(1, min(settings.http_connections_per_address or most, most // 2)),
@@ -100,13 +100,13 @@ class HttpLimits:
         )
 
     def exempts(self, address: str) -> bool:
-        """Say whether the limit of an address does not hold for this one: a proxy's, on this machine or trusted."""
+        """Return whether an address has no limit of its own: this machine, or a trusted proxy."""
         return address in _THIS_MACHINE or self.is_proxy(address)
 
 
 @dataclass(slots=True)
 class _Group:
-    """The connections of one port or of one address: their number, and those that may yield, oldest phase first."""
+    """The connections of one port or one address: their number, and the evictable ones, oldest phase first."""
 
     count: int = 0
     yielding: dict[Phase, dict[Connection, None]] = field(default_factory=lambda: {phase: {} for phase in _YIELDING})
@@ -124,7 +124,7 @@ class ConnectionTable:
         self._of_address: dict[str, _Group] = {}
 
     def admit(self, connection: Connection, now: float, *, descriptor: int) -> bool:
-        """Count a new connection in, if need be in the place of one that yields; False: there is no room for it."""
+        """Add a new connection, if necessary by evicting another; return False when there is no room."""
         limits = self._limits
         own = self._of_address.get(connection.address)
         if own is not None and own.count >= limits.most_of_address and not limits.exempts(connection.address):
@@ -142,11 +142,11 @@ class ConnectionTable:
         return True
 
     def make_room(self) -> bool:
-        """Have one connection yield its place; False: none may."""
+        """Evict one connection; return False when none can be evicted."""
         return self._make_room(self._all)
 
     def move(self, connection: Connection, phase: Phase, now: float) -> None:
-        """Note what a connection waits for now; the time of one that still waits for the same runs on."""
+        """Set the phase of a connection; the time of an unchanged phase continues."""
         if phase is connection.phase or not connection.is_counted:
             return
         self._stop_waiting(connection)
@@ -154,7 +154,7 @@ class ConnectionTable:
         self._wait(connection)
 
     def remove(self, connection: Connection) -> None:
-        """Count a connection out, if it has not been yet."""
+        """Remove a connection; a second call has no effect."""
         if connection.is_counted:
             connection.is_counted = False
             self._stop_waiting(connection)

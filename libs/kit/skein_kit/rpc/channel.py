@@ -1,7 +1,6 @@
-"""Calls to other services: a socket, or a function call when the service runs in this process.
+"""Calls to other services, over a socket, or as function calls within this process.
 
-Either way the caller's signed identity, request id, trace and remaining time go along, and the same interceptors run on
-the other side.
+Both carry the caller's identity token, request id, trace and deadline, and pass the same interceptors.
 """
 
 from __future__ import annotations
@@ -46,31 +45,31 @@ if TYPE_CHECKING:
     from skein_kit.rpc.interceptors import Handler, Method
     from skein_kit.tls.mutual_tls import MutualTlsFiles, TlsMaterial
 
-# Time for a call made in the background without a limit of its own.
+# The deadline of a background call without a timeout.
 BACKGROUND_SECONDS = 30.0
 OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", 64 * 1024 * 1024),
-    # A connection whose other end is gone without a word is noticed within 32 seconds, and made anew; less would take a
-    # busy process for one that is gone. The third counts: a ping of gRPC's own that is under way stands in for one of
-    # these, and would be waited for a minute.
+    # A connection whose peer is gone is detected within 32 seconds and replaced; a shorter limit would take a busy
+    # process for a dead one. The third option counts too: a ping of gRPC's own may replace one of these, and its
+    # timeout is a minute.
     ("grpc.keepalive_time_ms", 12_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.enable_retries", 0),
     ("grpc.lb_policy_name", "round_robin"),
-    # The proxy that http_proxy names is the way out of the network; services call one another inside of it.
+    # The proxy of http_proxy leads out of the network; services call each other inside it.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
-# Calls go to replicas that say that they serve, so one that leaves off loses none.
+# Calls go to replicas that report that they serve, so a draining one loses no call.
 _BY_HEALTH = ("grpc.service_config", '{"healthCheckConfig": {"serviceName": ""}}')
 
 
 _SECURE = "https://"
-# Streams go on for so long after the certificates have changed.
+# Streams may continue for this long after a change of certificates.
 _RETIRING_SECONDS = 3600.0
 _COMPLAINT_SECONDS = 30.0
 _COMPLAINT_LENGTH = 500
@@ -80,7 +79,7 @@ log = logs.get("skein")
 
 
 class ServiceChannel:
-    """What a generated stub needs of a channel, over a socket or in process, to send one message to a method."""
+    """The part of a channel that generated stubs use: methods that take one message, over a socket or in process."""
 
     def __init__(
         self,
@@ -91,11 +90,10 @@ class ServiceChannel:
         by_health: bool = True,
         mutual: MutualTlsFiles | None = None,
     ) -> None:
-        """Reach `target()`, asked at the first use, for every method that is not in `local`.
+        """Call the handlers in `local`, and every other method at `target()`, which is read at the first use.
 
-        Not `by_health`: calls go to a service also when it says that it does not serve.
-        It is "host:port", or "https://host:port" for TLS; `ca_file` then says whose certificates are good. `mutual`: it
-        is TLS in any case, and each side shows its certificate to the other.
+        The target is "host:port", or "https://host:port" for TLS trusting `ca_file`; with `mutual` it is
+        always mutual TLS. Without `by_health` calls also go to a service that reports that it does not serve.
         """
         self._target = target
         self._local = local
@@ -103,7 +101,7 @@ class ServiceChannel:
         self._options = (*OPTIONS, _BY_HEALTH) if by_health else OPTIONS
         self._mutual = mutual
         self._remote: aio.Channel | None = None
-        # What the channel shows to the other side.
+        # The certificate of the open channel.
         self._material: TlsMaterial | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._complained = -math.inf
@@ -125,22 +123,22 @@ class ServiceChannel:
         response_deserializer: Callable[[bytes], Any] | None = None,
         **_: object,
     ) -> StreamCallable:
-        """Return a callable for one method that answers with a stream."""
+        """Return a callable for one streaming method."""
         return StreamCallable(self, method, request_serializer, response_deserializer)
 
     @property
     def target(self) -> str:
-        """Return "host:port" of the socket."""
+        """The "host:port" of the socket."""
         return self._target().removeprefix(_SECURE)
 
     @property
     def remote(self) -> aio.Channel:
-        """Return the socket's channel, opened at the first use, and anew when the certificates have changed."""
+        """The socket's channel: opened at the first use, and again when the certificates have changed."""
         material = None if self._mutual is None else self._mutual.material
         if self._remote is not None and material is self._material:
             return self._remote
         if self._remote is not None:
-            # What is in flight is finished over the old connections.
+            # Calls in flight finish over the old connections.
             task = asyncio.get_running_loop().create_task(_retired(self._remote))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
@@ -156,7 +154,7 @@ class ServiceChannel:
         return self._remote
 
     def failed(self, error: aio.AioRpcError) -> None:
-        """Say, now and then, why a service is not reached over TLS: nobody else sees what the handshake came to."""
+        """Log why a TLS peer is unreachable, at most every 30 seconds: grpc reports failed handshakes nowhere else."""
         if self._mutual is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return
         now = time.monotonic()
@@ -165,11 +163,11 @@ class ServiceChannel:
             log.warning("mtls_peer_unreachable", peer=self.target, why=(error.details() or "")[:_COMPLAINT_LENGTH])
 
     def local(self, path: str) -> tuple[Method, Handler] | None:
-        """Return the method if its service runs here."""
+        """Return the method and its handler if the service runs in this process."""
         return self._local.get(path)
 
     async def close(self) -> None:
-        """Close the socket, if it was opened."""
+        """Close the connections."""
         for task in self._retiring:
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
@@ -181,12 +179,12 @@ async def _retired(channel: aio.Channel) -> None:
     try:
         await channel.close(_RETIRING_SECONDS)
     finally:
-        # Cut off in its waiting, it would leave the connections open.
+        # A cancelled close would leave the connections open.
         await channel.close()
 
 
 class UnaryCallable:
-    """One method of another service. Calling it returns the response or raises grpc's AioRpcError."""
+    """One method of another service. A call returns the response or raises grpc's AioRpcError."""
 
     def __init__(
         self,
@@ -201,7 +199,7 @@ class UnaryCallable:
         self._serializer = serializer
         self._deserializer = deserializer
         self._remote: Any = None
-        # The channel that it was made of.
+        # The channel of `_remote`.
         self._opened: aio.Channel | None = None
 
     async def __call__(
@@ -212,7 +210,7 @@ class UnaryCallable:
         metadata: Mapping[str, str] | None = None,
         **_: object,
     ) -> Any:
-        """Call within the time left of the call being answered, or `timeout` if that is shorter."""
+        """Call with the deadline of the current call, or within `timeout` seconds if that is sooner."""
         call = current_call()
         seconds = _timeout(call, timeout)
         headers = _outgoing_metadata(call, metadata)
@@ -294,7 +292,7 @@ class UnaryCallable:
 
 
 class StreamCallable:
-    """One method of another service that answers with a stream, cancelled there when it is closed here."""
+    """One streaming method of another service; closing the iterator cancels the call."""
 
     def __init__(
         self,
@@ -309,7 +307,7 @@ class StreamCallable:
         self._serializer = serializer
         self._deserializer = deserializer
         self._remote: Any = None
-        # The channel that it was made of.
+        # The channel of `_remote`.
         self._opened: aio.Channel | None = None
 
     async def __call__(
@@ -320,7 +318,7 @@ class StreamCallable:
         metadata: Mapping[str, str] | None = None,
         **_: object,
     ) -> AsyncGenerator[Any, None]:
-        """Yield the messages, or raise grpc's AioRpcError; the deadline is that of the call being answered, if any."""
+        """Yield the messages or raise grpc's AioRpcError; the deadline is that of the current call, if any."""
         call = current_call()
         own = None if call is None else call.deadline
         at = asyncio.get_running_loop().time()
@@ -370,12 +368,12 @@ class StreamCallable:
 
 
 def _revision(metadata: Any) -> int:
-    """Return the revision that an answer tells; 0 when it tells none."""
+    """Return the revision in trailing metadata; 0 without one."""
     return next((int(value, 16) for key, value in metadata or () if key == REVISION_KEY), 0)
 
 
 def _outgoing_metadata(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Return what goes along with a call that is made on behalf of another."""
+    """Return the metadata of a call that is made on behalf of another."""
     headers = dict(metadata or {})
     if call is not None:
         headers.setdefault(REQUEST_ID_KEY, call.request_id)

@@ -25,7 +25,6 @@ from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
-from skein_kit.calls.database_revision import revision_trailers
 from skein_kit.host.admin_port import serve_http
 from skein_kit.host.process import PortTaken, is_ready
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
@@ -149,11 +148,11 @@ class ConnectHandler:
             body = await self._respond(call, request, as_json=content_type == codec.JSON)
         except CallAborted as aborted:
             status, body = codec.error(aborted.status)
-            headers |= {**await self._challenge(call, aborted), **dict(revision_trailers(call))}
+            headers |= {**await self._challenge(call, aborted), **dict(call.revision_trailers())}
             return Response(body, status_code=status, media_type=codec.JSON, headers=headers)
         except ClientDisconnect:
             return Response(status_code=499)
-        return Response(body, media_type=content_type, headers={**headers, **dict(revision_trailers(call))})
+        return Response(body, media_type=content_type, headers={**headers, **dict(call.revision_trailers())})
 
     async def _challenge(self, call: Call, aborted: CallAborted) -> dict[str, str]:
         """Return the www-authenticate or retry-after header of an error."""

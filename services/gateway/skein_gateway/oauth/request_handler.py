@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from google.rpc.status_pb2 import Status
 
@@ -49,6 +50,9 @@ _ERRORS_BY_CODE: Mapping[grpc.StatusCode, tuple[int, str]] = {
 }
 
 log = structlog.get_logger("gateway")
+
+# Memory of request bodies, released when the request ends.
+_reservations: ContextVar[ExitStack | None] = ContextVar("skein_oauth_body_reservations", default=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +98,7 @@ class RequestHandler:
         """Run `work` as a call. Errors go through `error_response`; unexpected ones are logged as well."""
         call = self.call(request)
         # The body keeps its reservation until the call ends, also while it queues at a service.
-        with as_current_call(call), ExitStack() as call.reservations:
+        with as_current_call(call), _body_reservations():
             try:
                 async with asyncio.timeout_at(call.deadline):
                     response = await work(call)
@@ -186,9 +190,20 @@ async def read_body(request: Request) -> bytes:
             body += chunk
             if len(body) > MAX_BODY:
                 raise FormInvalid("The request is too long.")
-        if call is not None:
-            call.reservations.enter_context(reservation.keep(len(body)))
+        reservations = _reservations.get()
+        if reservations is not None:
+            reservations.enter_context(reservation.keep(len(body)))
     return bytes(body)
+
+
+@contextmanager
+def _body_reservations() -> Iterator[None]:
+    with ExitStack() as reservations:
+        token = _reservations.set(reservations)
+        try:
+            yield
+        finally:
+            _reservations.reset(token)
 
 
 def _ascii_description(text: str) -> str:
