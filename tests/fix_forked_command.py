@@ -101,7 +101,7 @@ def serve(requests: socket.socket) -> None:
 
     context = skein.make_context("skein", [], resilient_parsing=True)
     for name in COMMANDS:
-        skein.get_command(context, name)  # type: ignore[attr-defined]  # A group.
+        skein.get_command(context, name)
     import skein_cluster.cli.error_messages  # noqa: F401, PLC0415 - as above.
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -41,7 +41,7 @@ def commit_at_once() -> None:
 
 def insert_each_table() -> None:
     """Insert the rows of each table by a statement of its own."""
-    batch_insert._split_few = lambda bundle: ([], [part for part in bundle if part.rows])
+    batch_insert._split_few = lambda tables: ([], [table for table in tables if table.rows])
 
 
 def lease_each_call() -> None:
