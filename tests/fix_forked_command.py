@@ -9,6 +9,7 @@ import array
 import asyncio
 import atexit
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -104,6 +105,9 @@ def serve(requests: socket.socket) -> None:
         skein.get_command(context, name)
     import skein_cluster.cli.error_messages  # noqa: F401, PLC0415 - as above.
 
+    # Forks share it untouched.
+    gc.collect()
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         message, ancillary, _, _ = requests.recvmsg(_MOST_BYTES, socket.CMSG_LEN(4 * (_FDS + 1)))
@@ -142,16 +146,29 @@ def _command(request: dict[str, Any], fds: list[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    # As the interpreter opens them at its start.
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
     sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - a number, and it stays open to the end.
+        open(number, mode, encoding=encoding, closefd=False)  # noqa: SIM115 - a number, open to the end.
         for number, mode in enumerate(("r", "w", "w"))
     )
     sys.argv = ["skein", *request["arguments"]]
     warnings.resetwarnings()
     warnings.simplefilter("default")
-    # What it raises ends this process as it ends any other.
-    main()
-    sys.exit()
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - it is shown as Python shows it.
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    # What the command left open is noticed; all that the server imported is not taken apart.
+    gc.collect()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

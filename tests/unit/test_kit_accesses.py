@@ -45,6 +45,7 @@ def asked(access: AccessEvent) -> dict[str, object]:
         ("UpdateMemory", "update"), ("Reinforce", "update"), ("RestoreMemory", "update"),
         ("DeleteMemory", "delete"), ("PurgeMemories", "delete"), ("ForgetMemories", "delete"),
         ("Recall", "search"), ("SearchMessages", "search"),
+        ("Traverse", "read"), ("FindPaths", "read"), ("SuggestLinks", "read"), ("FindSimilar", "search"),
     ],
 )  # fmt: skip
 def test_a_method_s_name_says_what_it_does(method: str, operation: str) -> None:
