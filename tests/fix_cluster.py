@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+import asyncpg
 import pytest
 from fix_layers import LAYER, switch_off_row_level_security
 from grpc import aio
@@ -279,6 +280,15 @@ class Cluster:
     def direct(self, service: str) -> aio.Channel:
         """Open a channel to a service's own port; the caller closes it."""
         return aio.insecure_channel(self.addresses[service])
+
+    @asynccontextmanager
+    async def superuser(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """Look into the database from outside of every rule."""
+        connection = await asyncpg.connect(self.postgres.url(user="postgres", database="skein"))
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
     async def new_tenant(self) -> Tenant:
         """Make a tenant and a key for it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fix_forked_command
 from fix_cluster import test_environment
 
 from skein_cluster import embedded
@@ -56,18 +57,10 @@ async def skein(
     *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes | None = None, **more: str
 ) -> Ended:
     """Run the command to its end."""
-    process = await start(
-        *arguments,
-        environment={**(environment or test_environment()), **more},
-        stdin=None if stdin is None else asyncio.subprocess.PIPE,
+    code, out, err = await fix_forked_command.run(
+        list(arguments), {**(environment or test_environment()), **more}, stdin
     )
-    try:
-        out, err = await process.communicate(stdin)
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    return Ended(code, out.decode(), err.decode())
 
 
 async def status(*arguments: str, environment: Mapping[str, str]) -> Ended:

@@ -117,6 +117,13 @@ async def all_told(server: Server) -> None:
 @pytest.fixture
 async def database(server: Server, template: str) -> AsyncIterator[TestDatabase]:
     """A fresh, migrated database."""
+    async with fresh_database(server, template) as made:
+        yield made
+
+
+@asynccontextmanager
+async def fresh_database(server: Server, template: str) -> AsyncIterator[TestDatabase]:
+    """Make a migrated database for as long as the block takes."""
     name = f"test_{uuid.uuid4().hex}"
     await embedded.create_database(server, name, template)
     yield TestDatabase(server, name)

@@ -82,12 +82,12 @@ class Drill:
 
     async def restore(self, name: str, *, to: datetime | None = None) -> RestoreResult:
         """Bring the backup back in a data folder of this name, as somebody who brings the keys later."""
-        backup = self.folder.find(self.made.backup_id)
+        backup = self.folder.get_backup(self.made.backup_id)
         environment = environment_of(self.place, name)
         for key in ("SKEIN_MASTER_KEY", "SKEIN_SYSTEM_KEY"):
             del environment[key]
         return await restoring.restore(
-            self.folder, backup, self.place / name, environment, to=to, timeline=None, told=_hear_nothing
+            self.folder, backup, self.place / name, environment, to=to, timeline=None, on_progress=_hear_nothing
         )
 
 
@@ -116,9 +116,9 @@ def environment_of(place: Path, name: str) -> dict[str, str]:
 async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     """Make a backup of a cluster that runs."""
     folder = BackupRepository(Path(environment["SKEIN_BACKUP_DIR"]))
-    with folder.writing():
+    with folder.write_lock():
         async with open_source(data_dir, environment) as found:
-            return await base_backup.create_backup(folder, found, environment, told=lambda _done, _whole: None)
+            return await base_backup.create_backup(folder, found, environment, on_progress=lambda _done, _whole: None)
 
 
 def _hear_nothing(_said: str) -> None:
@@ -144,8 +144,7 @@ async def performed(cluster: Cluster, place: Path) -> Drill:
     made = await backed_up(place / "first", environment)
     await _remember(home, KEPT[2])
     old_export = (await home.snapshots.ExportData(snapshots_pb2.ExportDataRequest(page_size=1000))).lines
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         before = dict(await _row(connection, home))
         moment: datetime = await connection.fetchval("SELECT clock_timestamp()")
         await _mistakes(cluster, home, closed, connection)
@@ -153,8 +152,6 @@ async def performed(cluster: Cluster, place: Path) -> Drill:
         await leaver.stubs.auth.DeleteMe(accounts_pb2.DeleteMeRequest(password=PASSWORD))
         await kept_out.stubs.auth.DeactivateMe(accounts_pb2.DeactivateMeRequest(password=PASSWORD))
         after = dict(await _row(connection, home))
-    finally:
-        await connection.close()
     return Drill(
         place=place,
         environment=environment,

@@ -27,8 +27,9 @@ from skein_client.client import Client
 from skein_client.retry import RetryPolicy
 from skein_cluster import embedded, registry
 from skein_cluster.api import credentials
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import DATABASE, PreparedDatabase, prepared_database
+from skein_cluster.processes.single_process import PreparedDatabase, prepared_database
 from skein_pc2.settings import setting_of
 
 if TYPE_CHECKING:

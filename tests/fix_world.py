@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,8 @@ class World:
     tenant: Tenant
     marker: str
     things: dict[str, Any] = field(default_factory=dict)
+    # Several tests may ask for one thing at a time.
+    _locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @classmethod
     async def new(cls, cluster: Cluster) -> World:
@@ -47,8 +51,9 @@ class World:
 
     async def thing(self, name: str) -> Any:
         """Return one thing, made at the first question."""
-        if name not in self.things:
-            self.things[name] = await MAKERS[name](self)
+        async with self._locks[name]:
+            if name not in self.things:
+                self.things[name] = await MAKERS[name](self)
         return self.things[name]
 
     def seen_by(self, other: World) -> World:
@@ -265,7 +270,7 @@ async def service_identity(cluster: Cluster, service: str, tenant_id: uuid.UUID 
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         caller = Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
         return (
-            await Keyring(SigningKeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).signed(
+            await Keyring(SigningKeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).sign_identity(
                 caller, at=time.time()
             )
         )[0]

@@ -6,8 +6,8 @@ import json
 import re
 
 import fix_settings
-import pytest
 import yaml
+from fix_catalogue import over
 from fix_watching import (
     ALERTS,
     DASHBOARD_FILES,
@@ -35,7 +35,7 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("name", ALERTS)
+@over("name", ALERTS)
 def test_an_alert_says_how_bad_it_is_what_is_wrong_and_where_its_runbook_is(name: str) -> None:
     alert = ALERTS[name]
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from fix_catalogue import over
+from fix_compose import interpolate
 from fix_settings import VARIABLES
 
 from skein_cluster import registry
@@ -31,20 +33,9 @@ NOT_WAITED_FOR = {("auth", "tenancy"), ("gateway", "pc2"), ("worker", "gateway")
 # A reference to a variable of .env, and what follows the name: ":?…" makes it needed, ":-…" gives a default.
 REFERENCE = re.compile(r"\$\{(\w+)(:[?-])?[^}]*\}")
 
-# The same with its default, where that holds no other reference.
-INNERMOST = re.compile(r"\$\{(\w+)(?::[?-])?([^${}]*)\}")
-
 
 def environment(name: str) -> dict[str, str]:
     return {key: str(value) for key, value in SERVICES[name].get("environment", {}).items()}
-
-
-def interpolated(text: str, variables: dict[str, str]) -> str:
-    """Return a text of the file with its variables in place: the inner ones first, as a default may hold one."""
-    while (found := INNERMOST.search(text)) is not None:
-        value = variables.get(found[1]) or found[2]
-        text = f"{text[: found.start()]}{value}{text[found.end() :]}"
-    return text
 
 
 def depends_on(name: str) -> dict[str, dict[str, str]]:
@@ -67,7 +58,7 @@ def test_every_service_runs_once_under_its_own_name() -> None:
     assert {name: SERVICES[name]["command"] for name in LOADED} == {name: ["serve", name] for name in LOADED}
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -> None:
     service = LOADED[name]
     called = {other for other in service.calls if (name, other) not in NOT_WAITED_FOR}
@@ -81,8 +72,8 @@ def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -
 @pytest.mark.parametrize("variables", [{}, {"SKEIN_SUBNET_PREFIX": "172.30.58"}], ids=["default", "second-stack"])
 def test_the_assistants_ports_take_connections_of_this_machine_alone(variables: dict[str, str]) -> None:
     (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
-    subnet, gateway = (interpolated(network[name], variables) for name in ("subnet", "gateway"))
-    values = {key: interpolated(value, variables) for key, value in environment("pc2").items()}
+    subnet, gateway = (interpolate(network[name], variables) for name in ("subnet", "gateway"))
+    values = {key: interpolate(value, variables) for key, value in environment("pc2").items()}
 
     settings = Pc2Settings.read(values)
 
@@ -101,7 +92,7 @@ def test_every_circle_that_is_excepted_is_one() -> None:
         assert first in LOADED[second].calls
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
     told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
@@ -110,12 +101,12 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
     }
 
 
-@pytest.mark.parametrize("name", OURS)
+@over("name", OURS)
 def test_every_variable_is_a_setting(name: str) -> None:
     assert set(environment(name)) <= VARIABLES
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_connects_as_its_own_role_and_only_if_it_has_one(name: str) -> None:
     url = environment(name).get("SKEIN_DATABASE_URL")
 
@@ -143,7 +134,7 @@ def test_the_system_key_is_given_to_those_alone_whose_code_reads_it() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(SERVICES))
+@over("name", sorted(SERVICES))
 def test_a_published_port_is_one_of_the_code_and_of_this_machine_alone(name: str) -> None:
     ports = {
         **{service: {str(port)} for service, port in registry.PORTS.items()},
@@ -164,7 +155,7 @@ def test_a_published_port_is_one_of_the_code_and_of_this_machine_alone(name: str
         assert inside in ports[name]
 
 
-@pytest.mark.parametrize("name", sorted(SERVICES))
+@over("name", sorted(SERVICES))
 def test_every_image_is_pinned(name: str) -> None:
     _, _, tag = SERVICES[name]["image"].partition(":")
 
@@ -182,7 +173,7 @@ def test_every_container_of_ours_runs_one_image_that_is_built_once() -> None:
     assert [name for name in SERVICES if "build" in SERVICES[name]] == ["migrate"]
 
 
-@pytest.mark.parametrize("name", OURS)
+@over("name", OURS)
 def test_a_container_of_ours_can_do_no_more_than_it_needs(name: str) -> None:
     service = SERVICES[name]
 
@@ -190,7 +181,7 @@ def test_a_container_of_ours_can_do_no_more_than_it_needs(name: str) -> None:
     assert service["security_opt"] == ["no-new-privileges:true"]
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_s_health_is_asked_as_the_image_says_and_it_gets_time_to_drain(name: str) -> None:
     assert "test" not in SERVICES[name]["healthcheck"]
     assert "disable" not in SERVICES[name]["healthcheck"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from fix_catalogue import over
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, ServiceDescriptor
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
@@ -196,12 +196,12 @@ def test_a_service_is_public_or_internal_and_the_gateway_s_own_is_neither() -> N
     }
 
 
-@pytest.mark.parametrize("method", METHODS, ids=_path)
+@over("method", METHODS, name=_path)
 def test_every_rpc_makes_a_promise(method: MethodDescriptor) -> None:
     assert _comment(method)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=_path)
+@over("method", METHODS, name=_path)
 def test_every_page_is_bounded_and_every_mutation_can_be_repeated(method: MethodDescriptor) -> None:
     fields = {field.name for field in method.input_type.fields}
 
@@ -214,7 +214,7 @@ def test_every_page_is_bounded_and_every_mutation_can_be_repeated(method: Method
         assert "request_id" in _comment(method)
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.full_name)
+@over("service", SERVICES, name=lambda service: service.full_name)
 def test_times_end_in_time_and_ids_are_text(service: ServiceDescriptor) -> None:
     messages = {kind for method in service.methods for kind in (method.input_type, method.output_type)}
     for message in messages:

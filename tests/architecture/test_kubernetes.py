@@ -12,6 +12,7 @@ from typing import Any
 import fix_settings
 import pytest
 import yaml
+from fix_catalogue import over
 from fix_settings import SECRETS, VARIABLES
 
 from skein_cluster import registry
@@ -123,7 +124,7 @@ def test_every_service_has_a_deployment_that_runs_it_and_nothing_else() -> None:
         assert container(name)["envFrom"][0] == {"configMapRef": {"name": "skein-process"}}
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_pod_opens_the_ports_of_the_code(name: str) -> None:
     expected = {registry.PORTS[name], ADMIN}
     if name == "gateway":
@@ -134,7 +135,7 @@ def test_a_pod_opens_the_ports_of_the_code(name: str) -> None:
     assert {port["containerPort"] for port in container(name)["ports"]} == expected
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_calls_are_balanced_over_the_addresses_of_all_pods(name: str) -> None:
     headless = SERVICES["gateway-pods" if name == "gateway" else name]["spec"]
 
@@ -168,7 +169,7 @@ def test_every_variable_is_a_setting() -> None:
     assert told | set(literals()) | set(re.findall(r"name: (SKEIN_\w+)", text)) <= VARIABLES
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
     told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
@@ -181,7 +182,7 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
     }
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_can_start_with_what_it_is_told(name: str) -> None:
     told = {**literals(), **environment(name)}
 
@@ -264,7 +265,7 @@ def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
     assert EVERY["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_asks_for_resources_and_survives_a_drained_machine(name: str) -> None:
     budget = named("PodDisruptionBudget")[name]["spec"]
 
@@ -300,12 +301,12 @@ def test_without_a_policy_nobody_speaks_to_anybody() -> None:
     assert POLICIES["nobody"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_a_service_may_call_those_that_its_code_calls_and_no_other(name: str) -> None:
     assert edges(name, "egress", "to") == {other: {registry.PORTS[other]} for other in LOADED[name].calls}
 
 
-@pytest.mark.parametrize("name", [name for name in LOADED if name != "gateway"])
+@over("name", [name for name in LOADED if name != "gateway"])
 def test_a_service_may_be_called_by_those_whose_code_calls_it_and_by_no_other(name: str) -> None:
     assert edges(name, "ingress", "from") == {
         other: {"grpc"} for other, service in LOADED.items() if name in service.calls
@@ -349,7 +350,7 @@ def test_the_overlay_for_assistants_opens_their_ports_to_the_addresses_that_it_n
     assert service["spec"]["externalTrafficPolicy"] == "Local"
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_the_database_is_reached_by_those_that_have_one(name: str) -> None:
     reaching = any(selected == POSTGRES for rule in policy_of(name)["egress"] for selected in peers(rule, "to"))
     let_in = {
@@ -373,7 +374,7 @@ def test_the_database_is_reached_by_those_that_have_one(name: str) -> None:
     assert let_in - {None, "migrate"} == through_pooler == set(to_pooler) == set(registry.WITH_DATABASE)
 
 
-@pytest.mark.parametrize("name", LOADED)
+@over("name", LOADED)
 def test_the_world_is_reached_by_those_whose_code_goes_there_and_never_our_own_network(name: str) -> None:
     expected = {
         port for word, ports in GOING_OUT.items() if re.search(rf"\b{word}\.of\(", code_of(name)) for port in ports

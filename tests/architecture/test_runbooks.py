@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import fix_settings
-import pytest
 import yaml
+from fix_catalogue import over
 from fix_watching import ALERTS, METRIC, ROOT, RULES, RUNBOOK_FOLDER, blocks, prose, runbooks
 from prometheus_client import REGISTRY
 
@@ -33,7 +33,7 @@ OF_SERVICES = ("ps", "logs", "up", "stop", "restart", "exec", "run")
 NO_REASONS = {"DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "DATA_LOSS", "LEXICAL_ONLY"}
 
 
-@pytest.mark.parametrize("name", OF_ALERTS)
+@over("name", OF_ALERTS)
 def test_a_page_says_what_it_means_how_to_look_what_to_do_and_when_it_can_wait(name: str) -> None:
     text = OF_ALERTS[name]
     headings = re.findall(r"^#+ (.+)$", prose(text), re.MULTILINE)

@@ -8,7 +8,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import pytest
+from fix_catalogue import over
 from packaging.markers import Marker
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_the_bill_of_materials_is_what_the_image_s_lock_installs() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(COMPONENTS))
+@over("name", sorted(COMPONENTS))
 def test_a_distribution_has_a_licence_that_may_be_passed_on(name: str) -> None:
     (said,) = COMPONENTS[name]["licenses"]
 
@@ -61,7 +61,7 @@ def test_the_table_of_licences_says_what_the_bill_says() -> None:
     assert (DEPLOY / "licences.md").read_text("utf-8") == head + "\n".join(sorted(rows, key=str.lower)) + "\n"
 
 
-@pytest.mark.parametrize("lock", PINNED, ids=lambda lock: str(lock.relative_to(ROOT)))
+@over("lock", PINNED, name=lambda lock: str(lock.relative_to(ROOT)))
 def test_every_pin_is_exact_and_has_its_hashes(lock: Path) -> None:
     text = lock.read_text("utf-8")
     logical = [line for line in text.replace("\\\n", " ").splitlines() if line and not line.lstrip().startswith("#")]
@@ -72,7 +72,7 @@ def test_every_pin_is_exact_and_has_its_hashes(lock: Path) -> None:
         assert "--hash=sha256:" in line, line
 
 
-@pytest.mark.parametrize("lock", PINNED, ids=lambda lock: str(lock.relative_to(ROOT)))
+@over("lock", PINNED, name=lambda lock: str(lock.relative_to(ROOT)))
 def test_a_lock_names_no_place_that_packages_come_from(lock: Path) -> None:
     assert "://" not in lock.read_text("utf-8")
 

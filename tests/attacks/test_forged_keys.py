@@ -46,9 +46,8 @@ _addresses = iter(f"127.7.{high}.{low}" for high in range(1, 250) for low in ran
 
 @pytest.fixture
 async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    yield connection
-    await connection.close()
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 @pytest.fixture
@@ -185,7 +184,7 @@ async def test_tokens_that_name_our_signing_key_need_its_signature(cluster: Clus
     header = {"alg": "RS256", "typ": "at+jwt", "kid": keys.signing_keys[0].key_id}
     count = attack_size(40, 5_000)
     forged = [jwt.encode(header, {"jti": str(n)}, key, algorithms=["RS256"]) for n in range(count)]
-    names = ("get_standing_of_sign_in", "list_signing_keys", "find_api_key")
+    names = ("get_auth_session_state", "list_signing_keys", "find_api_key")
     before = await queries(cluster, *names)
 
     async with calling_from(cluster, address) as client:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-import asyncpg
 import grpc
 import pytest
 from fix_accounts import Account
@@ -146,8 +145,7 @@ async def test_a_client_that_nobody_uses_goes_and_one_in_use_stays(
     ).client.client_id
     ours = [idle.client.client_id, used.client.client_id, lapsed.client.client_id, imported]
     token = await system_identity(cluster, str(tenant.tenant_id))
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         await connection.execute(
             "UPDATE auth.clients SET create_time = create_time - interval '31 days' WHERE client_id = ANY ($1)", ours
         )
@@ -162,7 +160,5 @@ async def test_a_client_that_nobody_uses_goes_and_one_in_use_stays(
         )
 
         rows = await connection.fetch("SELECT client_id FROM auth.clients WHERE client_id = ANY ($1)", ours)
-    finally:
-        await connection.close()
     assert {row["client_id"] for row in rows} == {used.client.client_id, imported}
     assert (await used.refresh(tokens.refresh_token)).access_token

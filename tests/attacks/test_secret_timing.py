@@ -130,7 +130,7 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(cluster: Cluster, app: App) -> None:
     real = BearerToken.read(clients.SECRET_PREFIX, app.secret)
     assert real is not None
-    names = ("get_client", "hold_attempts", "settle_attempts")
+    names = ("get_client", "reserve_attempts", "settle_attempts")
 
     def revoking(client_id: str, secret: str) -> Callable[[], Awaitable[object]]:
         proof = oauth_pb2.ClientAuthentication(

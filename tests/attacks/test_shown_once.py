@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
 from fix_accounts import PASSWORD, Account, new_email
 from fix_attacks import attack_size
 from fix_recipes_watches import NOWHERE
@@ -144,14 +143,11 @@ async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds
         assert secrets_of(await make(scene, once)) == [], name
         shown += [secret for secrets in found for secret in secrets]
 
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         stored: list[bytes] = []
         for table in ("auth.requests", "tenancy.requests", "memory.requests"):
             rows: list[Any] = await connection.fetch(f"SELECT response FROM {table}")  # noqa: S608 - of this file.
             stored += [row["response"] for row in rows]
-    finally:
-        await connection.close()
     assert stored
     assert not [secret for secret in shown for response in stored if secret.encode() in response]
 

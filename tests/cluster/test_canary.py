@@ -20,7 +20,8 @@ from prometheus_client import REGISTRY
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import access_log_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
-from skein_cluster.processes.single_process import DATABASE, LocalCluster, single_process_cluster
+from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
 from skein_kit.canary import CANARIES, ORGANIZATION, A, B
 from skein_kit.rpc.channel import ServiceChannel
 from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
@@ -106,7 +107,7 @@ async def _first_look(looking: IsolationCheck) -> dict[str, str]:
     found: dict[str, str] = {}
     for _ in range(_FIRST_LOOKS):
         with contextlib.suppress(aio.AioRpcError):
-            found = await looking.look()
+            found = await looking.check()
             if FAILED not in found.values():
                 break
         await asyncio.sleep(0.2)
@@ -213,9 +214,9 @@ async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_re
     everybodys = f"(VALUES ('{A.tenant_id}'::uuid), ('{B.tenant_id}'::uuid)) t (id)"
 
     async with _agents_as(watched, everybodys):
-        broken = await watched.looking.look()
+        broken = await watched.looking.check()
     leaks = REGISTRY.get_sample_value("skein_canary_leaks", {"method": "TenancyService/GetAgent"})
-    mended = await watched.looking.look()
+    mended = await watched.looking.check()
 
     assert {method for method, outcome in broken.items() if outcome == LEAKED} == READ_AGENTS
     assert {outcome for method, outcome in broken.items() if method not in READ_AGENTS} == {ISOLATED}
@@ -226,7 +227,7 @@ async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_re
 
 async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: Watched) -> None:
     async with _agents_as(watched, "(SELECT NULL::uuid AS id) t"):
-        found = await watched.looking.look()
+        found = await watched.looking.check()
 
     assert {method for method, outcome in found.items() if outcome == FAILED} == READ_AGENTS
     assert {outcome for method, outcome in found.items() if method not in READ_AGENTS} == {ISOLATED}
@@ -234,7 +235,7 @@ async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: Watched)
 
 async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -> None:
     looking, leave_off = watched.another(READ_AGENTS, 100.0), asyncio.Event()
-    assert set((await looking.look()).values()) == {ISOLATED}
+    assert set((await looking.check()).values()) == {ISOLATED}
     leave_off.set()
     everybodys = f"(VALUES ('{A.tenant_id}'::uuid), ('{B.tenant_id}'::uuid)) t (id)"
 
@@ -242,7 +243,7 @@ async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -
         await looking.run(b"", leave_off)
 
     leaks = [REGISTRY.get_sample_value("skein_canary_leaks", {"method": method}) for method in sorted(READ_AGENTS)]
-    await looking.look()
+    await looking.check()
     # The first was looked at, the second not any more.
     assert leaks == [1, 0]
 
@@ -251,7 +252,7 @@ async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plan
     watched: Watched,
 ) -> None:
     looking, stay = watched.another({"TenancyService/GetAgent"}, 0.1), asyncio.Event()
-    assert set((await looking.look()).values()) == {ISOLATED}
+    assert set((await looking.check()).values()) == {ISOLATED}
     async with watched.superuser() as connection:
         await connection.execute("UPDATE auth.api_keys SET revoke_time = now() WHERE tenant_id = $1", A.tenant_id)
         await connection.execute("DELETE FROM tenancy.agents WHERE tenant_id = $1", B.tenant_id)
@@ -261,7 +262,7 @@ async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plan
         while counted(ISOLATED) == before:
             await looking.run(b"", stay)
 
-    assert set((await looking.look()).values()) == {ISOLATED}
+    assert set((await looking.check()).values()) == {ISOLATED}
 
 
 @asynccontextmanager

@@ -33,4 +33,4 @@ def test_the_matrix_passes_with_one_layer_alone(layer: str) -> None:
     assert result.returncode == 0, result.stdout[-8000:]
     passed = re.search(r"(\d+) passed", result.stdout)
     assert passed is not None
-    assert int(passed.group(1)) > 300
+    assert int(passed.group(1)) == 4

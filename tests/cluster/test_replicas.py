@@ -31,7 +31,7 @@ from skein_client import Aborted
 from skein_client.client import Client
 from skein_cluster import embedded
 from skein_cluster.embedded.account import Account
-from skein_cluster.processes.single_process import DATABASE
+from skein_cluster.embedded.databases import DATABASE
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.calls.call import Call, as_current_call
 from skein_kit.calls.database_revision import (

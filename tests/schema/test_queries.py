@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
+from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from fix_catalogue import over
 from fix_database import TestDatabase
 
 from skein_cluster import registry
 from skein_kit.database.named_queries import Queries, Query
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import asyncpg
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
@@ -23,24 +32,27 @@ GLOBAL = re.compile(
     r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,
 )
-# Tenants are listed over all tenants by the operator and the worker alone.
-DIRECTORY = {"list_tenants"}
+# Tenants are listed over all tenants by the operator and the worker alone; the sessions of one account lie in several.
+DIRECTORY = {"list_tenants", "revoke_auth_sessions_of_account"}
 # What is put in the places that statements leave open.
 EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",
     "{condition}": "true",
     "{column}": "entries.session_id",
-    "{value}": "wanted.value",
+    "{value}": "requested.value",
 }
 
 
-def every_query() -> list[tuple[str, Query]]:
-    services = registry.WITH_DATABASE
-    return [
-        (service, query)
-        for service in services
-        for query in (Queries.of(f"skein_{service}").by_name.values() if _has_sql(service) else ())
-    ]
+# Every query with the service that it is of.
+EVERY: list[tuple[str, Query]] = [
+    (service, query) for service in registry.WITH_DATABASE for query in Queries.of(f"skein_{service}").by_name.values()
+]
+
+
+@cache
+def _code(service: str) -> str:
+    package = Path(str(resources.files(f"skein_{service}")))
+    return "\n".join(file.read_text("utf-8") for file in package.rglob("*.py"))
 
 
 def _filled(text: str) -> str:
@@ -50,33 +62,36 @@ def _filled(text: str) -> str:
     return text
 
 
-def _has_sql(service: str) -> bool:
-    return bool(Queries.of(f"skein_{service}").by_name)
-
-
-def _named(value: tuple[str, Query]) -> str:
+def _name(value: tuple[str, Query]) -> str:
     return f"{value[0]}.{value[1].name}"
 
 
-@pytest.mark.parametrize("named", every_query(), ids=_named)
-async def test_it_prepares_as_the_role_of_its_service(untouched: TestDatabase, named: tuple[str, Query]) -> None:
+@pytest.fixture
+async def roles(untouched: TestDatabase) -> AsyncIterator[dict[str, asyncpg.Connection[asyncpg.Record]]]:
+    """A connection as each service has it."""
+    async with AsyncExitStack() as stack:
+        yield {service: await stack.enter_async_context(untouched.role(service)) for service in registry.WITH_DATABASE}
+
+
+@over("named", EVERY, name=_name)
+async def test_each_prepares_as_the_role_of_its_service(
+    roles: dict[str, asyncpg.Connection[asyncpg.Record]], named: tuple[str, Query]
+) -> None:
     service, query = named
-    async with untouched.role(service) as connection:
-        await connection.prepare(_filled(query.text))
+
+    await roles[service].prepare(_filled(query.text))
 
 
-@pytest.mark.parametrize("named", every_query(), ids=_named)
-def test_it_names_the_tenant(named: tuple[str, Query]) -> None:
+@over("named", EVERY, name=_name)
+def test_each_names_the_tenant(named: tuple[str, Query]) -> None:
     _, query = named
 
     assert "tenant_id" in query.text or GLOBAL.search(query.text) or query.name in DIRECTORY
 
 
-@pytest.mark.parametrize("named", every_query(), ids=_named)
-def test_it_is_explained_and_used(named: tuple[str, Query]) -> None:
+@over("named", EVERY, name=_name)
+def test_each_is_explained_and_used(named: tuple[str, Query]) -> None:
     service, query = named
-    package = Path(str(resources.files(f"skein_{service}")))
-    code = "\n".join(file.read_text("utf-8") for file in package.rglob("*.py"))
 
     assert query.promise
-    assert f'"{query.name}"' in code
+    assert f'"{query.name}"' in _code(service)

@@ -30,11 +30,8 @@ REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 @asynccontextmanager
 async def superuser(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """Look into the database past row-level security."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         yield connection
-    finally:
-        await connection.close()
 
 
 async def make_agent(tenant: Stubs, agent_id: str = "butler") -> pb.Agent:

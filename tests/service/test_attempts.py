@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fix_database import TestDatabase
 
-from skein_auth.attempts.model import AttemptLimiter, limits
+from skein_auth.attempts.limiter import AttemptLimiter, limits, subject_at_network
 from skein_auth.attempts.store import AttemptStore
-from skein_auth.attempts.subjects import subject_at_network
 from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
 from skein_auth.queries import QUERIES
 from skein_auth.settings import AuthSettings

@@ -37,9 +37,8 @@ def key_for(*permissions: str, agent_id: str = "", request_id: str = "") -> pb.C
 @pytest.fixture
 async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A superuser's connection, to see and to age what no RPC shows or ages."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    yield connection
-    await connection.close()
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 # Who am I

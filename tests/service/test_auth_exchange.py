@@ -39,9 +39,8 @@ def identity(channel: aio.Channel) -> rpc.IdentityServiceAsyncStub:
 @pytest.fixture
 async def database(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A superuser's connection, to see and to age what no RPC shows or ages."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    yield connection
-    await connection.close()
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 def system(tenant_id: str = "", key: str = SYSTEM_KEY) -> pb.ExchangeRequest:

@@ -28,7 +28,6 @@ from skein_cluster.embedded.databases import create_database
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.host.process import Host, run_services
-from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
 
@@ -125,8 +124,7 @@ async def test_a_tenants_key_rotates_nothing(tenant: Tenant) -> None:
 async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster: Cluster, tenant: Tenant) -> None:
     before = (await listed(cluster))[0].key_id
     await cluster.operator.auth.RotateSigningKey(pb.RotateSigningKeyRequest())
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         await connection.execute("UPDATE auth.signing_keys SET expire_time = now() WHERE key_id = $1", before)
         hidden = before not in {key.key_id for key in await listed(cluster)}
 
@@ -139,8 +137,6 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
             deleted = await stub.DeleteExpired(pb.DeleteExpiredRequest())
 
         left = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
-    finally:
-        await connection.close()
     await let_in_again(cluster, tenant)
     assert hidden
     assert deleted.deleted_count >= 1
@@ -182,14 +178,14 @@ async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str
             await stranger.active()
     async with keyring(url, SystemKeys.of(changed, SYSTEM_KEY)) as heir:
         opened = await heir.active()
-        rotated = await heir.rotate(
-            IdempotencyKey(principal="operator:x", method="rotate", request_id="", fingerprint=b"")
-        )
+        rotated = await heir.generate("identity")
+        async with Database.open(url, service="auth", size=1, timeout=30.0) as database, database.shared() as tx:
+            await heir.rotate(tx, rotated, emergency=False)
     async with keyring(url, SystemKeys.of(changed)) as successor:
         successors = await successor.active()
 
     assert opened.kid == made.kid
-    assert successors.kid == rotated.signing_key.key_id
+    assert successors.kid == rotated.key_id
 
 
 async def test_a_private_half_lies_sealed_in_the_database(url: str) -> None:

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as found:
         yield found
-    finally:
-        await found.close()
 
 
 async def create(tenant: Tenant, block_id: str, value: str) -> None:

@@ -7,7 +7,6 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -44,11 +43,8 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as found:
         yield found
-    finally:
-        await found.close()
 
 
 def struct(**values: Any) -> Struct:

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as found:
         yield found
-    finally:
-        await found.close()
 
 
 async def remember(tenant: Tenant, content: str, **fields: Any) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant, refused, until_all_serve
 from fix_gateway import gateway_before
 from grpc import aio
@@ -57,7 +58,7 @@ def test_everything_public_is_behind_the_door_and_nothing_else() -> None:
     assert set(PUBLIC_METHODS) == public | own
 
 
-@pytest.mark.parametrize("path", sorted(path for path in PUBLIC_METHODS if not ACCESS_RULES[path].public))
+@over("path", sorted(path for path in PUBLIC_METHODS if not ACCESS_RULES[path].public), at_once=8)
 async def test_no_method_answers_without_a_credential(cluster: Cluster, path: str) -> None:
     call: Any = cluster.channel.unary_unary(path)
 
@@ -65,7 +66,7 @@ async def test_no_method_answers_without_a_credential(cluster: Cluster, path: st
         await call(b"")
 
 
-@pytest.mark.parametrize("path", sorted(path for path in ACCESS_RULES if path not in PUBLIC_METHODS))
+@over("path", sorted(path for path in ACCESS_RULES if path not in PUBLIC_METHODS), at_once=8)
 async def test_internal_methods_are_unknown_here(cluster: Cluster, tenant: Tenant, path: str) -> None:
     call: Any = cluster.channel.unary_unary(path)
 

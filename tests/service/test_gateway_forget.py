@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 
-import asyncpg
 import grpc
 from fix_cluster import Cluster, Tenant, refused
 
@@ -47,8 +46,7 @@ async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: T
     assert not response.more
     assert len(response.digest) == 64
     assert counts(again) == dict.fromkeys(expected, 0)
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         for table, column in (
             ("memory.entries", "content"), ("session.messages", "content"), ("session.sessions", "title"),
             ("tenancy.subjects", "display_name"),
@@ -56,8 +54,6 @@ async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: T
             query = f"SELECT count(*) FROM {table} WHERE tenant_id = $1 AND {column} LIKE $2"  # noqa: S608 - see above.
             assert await connection.fetchval(query, tenant.tenant_id, f"%{marker}%") == 0
             assert await connection.fetchval(query, tenant.tenant_id, "bob's words%") > 0
-    finally:
-        await connection.close()
 
 
 async def test_a_repeated_request_tells_what_the_first_erased(tenant: Tenant) -> None:

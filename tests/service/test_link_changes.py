@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -79,15 +78,12 @@ async def moment() -> Timestamp:
 
 
 async def event_types(cluster: Cluster, tenant: Tenant) -> list[tuple[str, str]]:
-    connection = await asyncpg.connect(dsn=cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         rows = await connection.fetch(
             "SELECT event_type, entity_id, summary, payload FROM memory.changes "
             "WHERE tenant_id = $1 AND entity_type = 'link' ORDER BY transaction, change_id",
             tenant.tenant_id,
         )
-    finally:
-        await connection.close()
     assert all("secret" not in f"{row['summary']}{row['payload']}" for row in rows)
     return [(row["event_type"], row["entity_id"]) for row in rows]
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-import asyncpg
 import pytest
 from fix_cluster import SYSTEM_KEY
 from fix_mcp import Mcp
@@ -224,15 +223,12 @@ async def test_the_resource_says_where_its_tokens_come_from(web: Web) -> None:
 
 async def _signing_key(cluster: Cluster) -> RSAKey:
     """Open the key that signs access tokens: whoever could make any token at all would have this."""
-    connection = await asyncpg.connect(dsn=cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         row = await connection.fetchrow(
             "SELECT key_id, sealed_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
         )
-    finally:
-        await connection.close()
     assert row is not None
-    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
+    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).decrypt(row["sealed_private_jwk"], name=row["key_id"])
     return RSAKey.import_key(json.loads(private))
 
 

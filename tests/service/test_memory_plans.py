@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from fix_database import fresh_database
 
 from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import new_id, now
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     import asyncpg
     from fix_database import TestDatabase
+
+    from skein_cluster.embedded.server import Server
 
 TENANT = UUID(int=1)
 # Five tenants, a memory a minute. Without the checks of foreign keys, which would take most of the time.
@@ -52,9 +56,15 @@ FILL = """
 """
 
 
-@pytest.fixture
-async def connection(database: TestDatabase) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A connection of the service in a database of five tenants."""
+@pytest.fixture(scope="module")
+async def connection(server: Server, template: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection of the service in a database of five tenants, whose plans are looked at alone."""
+    async with fresh_database(server, template) as database, _filled(database) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _filled(database: TestDatabase) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     async with database.superuser() as superuser:
         await superuser.execute(FILL)
     async with database.role("memory") as connection:

@@ -32,11 +32,8 @@ DAY = timedelta(days=1)
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who can turn back time."""
-    found = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as found:
         yield found
-    finally:
-        await found.close()
 
 
 async def create(tenant: Tenant, **said: Any) -> pb.Memory:

@@ -20,7 +20,7 @@ from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_kit.search_text.vector_columns import normalize
-from skein_recall.models import store as models
+from skein_recall.models import rpc as models
 
 CHANGE = Query.of(
     "change", "UPDATE memory.entries SET content = :content WHERE tenant_id = :tenant_id AND memory_id = :item_id"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 
-import asyncpg
 import grpc
 from fix_accounts import Account
 from fix_cluster import Cluster, Tenant, refused
@@ -152,8 +151,5 @@ async def poll(app: App, started: oauth_pb2.StartDeviceAuthorizationResponse) ->
 
 async def waited(cluster: Cluster) -> None:
     """Let devices have asked long ago, so that no test sleeps."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         await connection.execute("UPDATE auth.device_codes SET poll_time = poll_time - interval '1 hour'")
-    finally:
-        await connection.close()

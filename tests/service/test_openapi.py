@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fix_catalogue import over
 from fix_cluster import Cluster, Tenant
 from fix_recipes import RECIPES, request_for
 from fix_world import World
@@ -127,7 +128,7 @@ def test_every_reason_of_an_error_is_listed() -> None:
     assert [f"ERROR_REASON_{reason}" for reason in listed] == errors_pb2.ErrorReason.keys()[1:]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES))
+@over("path", sorted(EXAMPLES))
 def test_an_example_is_what_the_method_takes(path: str) -> None:
     message = json_format.ParseDict(dict(EXAMPLES[path]), PUBLIC_METHODS[path].request())
 
@@ -135,7 +136,8 @@ def test_an_example_is_what_the_method_takes(path: str) -> None:
     assert errors_of(request_schema(path), EXAMPLES[path]) == []
 
 
-@pytest.mark.parametrize("path", UNARY)
+@pytest.mark.timeout(300)
+@over("path", UNARY, at_once=4)
 async def test_what_is_taken_and_answered_is_what_the_document_says(
     cluster: Cluster, origin: str, read_from: World, path: str
 ) -> None:

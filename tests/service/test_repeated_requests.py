@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -284,8 +283,7 @@ async def test_answers_of_the_operator_are_let_go_of_after_a_day(cluster: Cluste
 
     first, second = register(), register()
     await cluster.operator.recall.RegisterEmbeddingModel(first)
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         await connection.execute(
             "UPDATE recall.requests SET create_time = now() - interval '25 hours' WHERE request_id = $1",
             first.request_id,
@@ -295,7 +293,5 @@ async def test_answers_of_the_operator_are_let_go_of_after_a_day(cluster: Cluste
             "SELECT tenant_id, request_id FROM recall.requests WHERE request_id = ANY ($1)",
             [first.request_id, second.request_id],
         )
-    finally:
-        await connection.close()
 
     assert [(row["tenant_id"], row["request_id"]) for row in left] == [(NO_TENANT, second.request_id)]

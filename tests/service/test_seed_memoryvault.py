@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
 import grpc
 import pytest
 from fix_accounts import PASSWORD, new_account, new_email
@@ -111,12 +110,9 @@ async def test_a_sign_in_tells_its_account_when_it_began_was_last_used_and_ends(
 
 async def rows_of(cluster: Cluster, *tables: str) -> list[str]:
     """Return all rows of auth's tables as text."""
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         queries = [f"SELECT t::text FROM auth.{name} AS t" for name in tables]  # noqa: S608 - names of the test's own.
         return [row[0] for query in queries for row in await connection.fetch(query)]
-    finally:
-        await connection.close()
 
 
 async def test_no_token_code_or_secret_lies_in_the_database(
@@ -153,15 +149,12 @@ async def test_a_code_lives_as_long_as_the_setting_says_and_is_worth_nothing_aft
     cluster: Cluster, app: App, account: Account, tenant: Tenant
 ) -> None:
     codes = [await app.code(account, tenant) for _ in range(2)]
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         lives = await connection.fetch(
             "SELECT expire_time - create_time AS life FROM auth.codes WHERE tenant_id = $1", tenant.tenant_id
         )
         await app.redeem(codes[0])
         await connection.execute("UPDATE auth.codes SET expire_time = now() WHERE tenant_id = $1", tenant.tenant_id)
-    finally:
-        await connection.close()
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
         await app.redeem(codes[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -157,8 +156,7 @@ async def test_a_list_that_nothing_disturbs_shows_everything_once(tenant: Tenant
 
 async def test_a_rare_session_is_found_behind_thousands(cluster: Cluster, tenant: Tenant) -> None:
     await opened(tenant, "rare", state=pb.SESSION_STATE_COMPLETED, metadata=facts(call="c-1", room="kitchen"))
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         await connection.execute(
             "INSERT INTO session.sessions"
             " (tenant_id, session_id, state, session_type, create_time, update_time, active_time, created_by)"
@@ -171,8 +169,6 @@ async def test_a_rare_session_is_found_behind_thousands(cluster: Cluster, tenant
             " SELECT $1, 'metadata.room', '\"kitchen\"', 'n' || n FROM generate_series(1, 2500) AS n",
             tenant.tenant_id,
         )
-    finally:
-        await connection.close()
     by_room, by_call = property_of("metadata.room", "kitchen"), property_of("metadata.call", "c-1")
 
     first = await tenant.sessions.ListSessions(pb.ListSessionsRequest(states=[pb.SESSION_STATE_COMPLETED]))

@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
@@ -269,11 +268,8 @@ async def test_properties_go_with_the_change_that_was_refused(cluster: Cluster, 
             pb.UpdateSubjectRequest(subject=pb.Subject(subject_id="a", profile=facts(city="Li\0nz")))
         )
 
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         rows = await connection.fetch(
             "SELECT path, value FROM tenancy.subject_properties WHERE tenant_id = $1", tenant.tenant_id
         )
-    finally:
-        await connection.close()
     assert [tuple(row) for row in rows] == [("profile.city", '"Graz"')]

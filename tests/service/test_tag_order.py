@@ -6,7 +6,6 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import asyncpg
 import pytest
 
 from skein.gateway.v1 import gateway_pb2
@@ -170,16 +169,13 @@ async def test_tags_that_an_older_version_wrote_come_by_their_texts_and_after_th
     cluster: Cluster, tenant: Tenant
 ) -> None:
     old, both = await create(tenant), await create(tenant)
-    connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
-    try:
+    async with cluster.superuser() as connection:
         # As an older version writes: it names no position.
         await connection.execute("UPDATE memory.tags SET position = NULL WHERE memory_id = $1", old)
         await connection.executemany(
             "INSERT INTO memory.tags (tenant_id, memory_id, tag) VALUES ($1, $2, $3)",
             [(tenant.tenant_id, both, "b"), (tenant.tenant_id, both, "B"), (tenant.tenant_id, both, "a")],
         )
-    finally:
-        await connection.close()
 
     read_old, read_both = await read(tenant, old), await read(tenant, both)
     changed = await retag(tenant, old, [*read_old.tags, "Aal"])

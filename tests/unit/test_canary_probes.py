@@ -61,7 +61,11 @@ def test_a_request_for_the_other_s_data_never_holds_the_word_that_would_show_a_l
     mine, theirs = things_of(A), things_of(B)
 
     for probe in PROBES:
-        request = probe.named(theirs) if probe.named else probe.asked(mine, theirs) if probe.asked else None
+        request = None
+        if probe.request_for is not None:
+            request = probe.request_for(theirs)
+        elif probe.request_for_both is not None:
+            request = probe.request_for_both(mine, theirs)
         assert request is not None, probe.path
         assert type(request).DESCRIPTOR is PUBLIC[probe.path].input_type, probe.path
         assert theirs.canary.secret.encode() not in request.SerializeToString(), probe.path

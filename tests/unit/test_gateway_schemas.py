@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fix_catalogue import over
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
@@ -37,7 +38,7 @@ def is_taken(kind: type[Message], value: dict[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", sorted(PUBLIC_METHODS))
+@over("path", sorted(PUBLIC_METHODS))
 def test_every_schema_stands_by_itself(path: str) -> None:
     for kind in (PUBLIC_METHODS[path].request, PUBLIC_METHODS[path].response):
         found = of(kind)
@@ -156,7 +157,7 @@ def test_the_protos_comments_are_the_descriptions() -> None:
 
 
 def test_without_descriptions_there_are_none() -> None:
-    assert "description" not in str(of(gateway_pb2.RememberRequest, said={})).replace("'description': {", "")
+    assert "description" not in str(of(gateway_pb2.RememberRequest, descriptions={})).replace("'description': {", "")
 
 
 def test_names_can_stand_elsewhere() -> None:

@@ -5,7 +5,7 @@ import inspect
 import pkgutil
 
 import grpc
-import pytest
+from fix_catalogue import over
 from google.rpc import error_details_pb2
 
 from skein.errors.v1 import errors_pb2
@@ -35,7 +35,7 @@ def every_refusal() -> list[type[errors.RpcError]]:
     return sorted(found, key=lambda refusal: refusal.__qualname__)
 
 
-@pytest.mark.parametrize("refusal", every_refusal(), ids=lambda refusal: refusal.__name__)
+@over("refusal", every_refusal(), name=lambda refusal: refusal.__name__)
 def test_every_reason_is_documented_in_the_contract(refusal: type[errors.RpcError]) -> None:
     assert f"ERROR_REASON_{refusal.reason}" in dict(errors_pb2.ErrorReason.items())
     assert inspect.getdoc(refusal)

@@ -30,7 +30,7 @@ from skein_memory.errors import (
 from skein_memory.memories import level as levels
 from skein_memory.memories import memory_type
 from skein_memory.memories.model import Draft, Memory, create_memories
-from skein_memory.memories.task_rows import Task
+from skein_memory.memories.rows import Task
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
 from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey

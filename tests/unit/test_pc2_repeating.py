@@ -11,7 +11,7 @@ from grpc import aio
 from skein_kit import errors
 from skein_kit.calls.call import status_metadata
 from skein_pc2.gateway_api.client import GatewayApi
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 
 def refusal(refused: errors.RpcError) -> aio.AioRpcError:
@@ -40,9 +40,9 @@ class Method:
 
 
 async def asked(method: Method, *, seconds: float) -> str:
-    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
+    context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
     async with aio.insecure_channel("127.0.0.1:9") as channel:
-        return await GatewayApi(channel, lambda: "key").call(method, "", errand)
+        return await GatewayApi(channel, lambda: "key").call(method, "", context)
 
 
 async def test_what_there_was_no_room_for_is_repeated() -> None:

@@ -17,9 +17,9 @@ from skein_kit.settings import SettingInvalid
 from skein_kit.text.summary import SpeakerTurn, summarize
 from skein_kit.text.token_estimate import estimate_tokens
 from skein_session.errors import SessionEnded, SessionHidden
-from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
-from skein_session.search.literal import like_pattern, required_words
-from skein_session.sessions.lifecycle import SessionState, idle_cutoff
+from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
+from skein_session.search.model import like_pattern, required_words
+from skein_session.sessions.model import SessionState, idle_cutoff
 from skein_session.summaries.chat_model import ChatModel
 from skein_session.transcripts.window import TOKENS_OF_A_MESSAGE, RecentWindow, tokens_of
 

@@ -233,6 +233,18 @@ def current_call() -> Call | None:
     return _current.get()
 
 
+def client_address() -> str:
+    """Return the address of the current call's client, as the gateway saw it; empty when unknown."""
+    call = current_call()
+    return "" if call is None else call.client_address
+
+
+def user_agent() -> str:
+    """Return the user agent of the current call's client; empty when unknown."""
+    call = current_call()
+    return "" if call is None else call.user_agent
+
+
 def as_current_call(call: Call) -> _CurrentCall:
     """Make `call` the current call while a block runs: outgoing calls carry its identity and deadline."""
     return _CurrentCall(call)

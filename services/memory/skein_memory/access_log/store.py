@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessLogFilter:
-    """Which accesses are requested; None does not restrict."""
+    """The requested accesses; None does not restrict."""
 
     from_id: UUID
     before_id: UUID
@@ -35,7 +35,6 @@ class AccessLogStore:
     """Reads the access log."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def list_accesses(
