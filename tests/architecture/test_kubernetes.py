@@ -377,7 +377,10 @@ def test_the_database_is_reached_by_those_that_have_one(name: str) -> None:
 @over("name", LOADED)
 def test_the_world_is_reached_by_those_whose_code_goes_there_and_never_our_own_network(name: str) -> None:
     expected = {
-        port for word, ports in GOING_OUT.items() if re.search(rf"\b{word}\.of\(", code_of(name)) for port in ports
+        port
+        for word, ports in GOING_OUT.items()
+        if re.search(rf"\b{word}\.(?:of|from_settings)\(", code_of(name))
+        for port in ports
     }
     rules = [rule for rule in policy_of(name)["egress"] if any("ipBlock" in peer for peer in rule["to"])]
 
