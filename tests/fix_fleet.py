@@ -58,7 +58,7 @@ FLEET = {
     "SKEIN_LOG_LEVEL": "info",
 }
 # For whom a service of one replica is restarted: a call waits until it is back, however slow the machine.
-PATIENT = RetryPolicy(attempts=10_000, longest_pause_seconds=0.25)
+PATIENT = RetryPolicy(attempts=10_000, max_pause_seconds=0.25)
 PATIENT_SECONDS = 120.0
 _READY_SECONDS = 300.0
 _STOP_SECONDS = 120.0

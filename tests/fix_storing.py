@@ -15,15 +15,15 @@ from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
-from skein_kit.policies.store import Policies
+from skein_kit.policies.store import PolicyCache
 from skein_session.cold_storage.store import ColdStorageStore
 
 
 async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
     tenant_id = UUID(tenant)
     async with Database.open(url, service="session", size=2, timeout=5) as database:
-        months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
-        archives = ColdStorageStore(database, Policies(), months, ColdFiles(Path(folder)))
+        months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
+        archives = ColdStorageStore(database, PolicyCache(), months, ColdFiles(Path(folder)))
         sys.stdout.write("begun\n")
         sys.stdout.flush()
         while True:

@@ -61,7 +61,7 @@ def test_every_service_runs_once_under_its_own_name() -> None:
 @over("name", LOADED)
 def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -> None:
     service = LOADED[name]
-    called = {other for other in service.calls if (name, other) not in NOT_WAITED_FOR}
+    called = {other for other in service.depends_on if (name, other) not in NOT_WAITED_FOR}
     expected = {other: {"condition": "service_healthy"} for other in called}
     if service.has_database:
         expected["migrate"] = {"condition": "service_completed_successfully"}
@@ -88,8 +88,8 @@ def test_nothing_waits_for_itself() -> None:
 
 def test_every_circle_that_is_excepted_is_one() -> None:
     for first, second in NOT_WAITED_FOR:
-        assert second in LOADED[first].calls
-        assert first in LOADED[second].calls
+        assert second in LOADED[first].depends_on
+        assert first in LOADED[second].depends_on
 
 
 @over("name", LOADED)
@@ -97,7 +97,7 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
     told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
     assert told == {
-        f"SKEIN_{other.upper()}_ADDRESS": f"{other}:{registry.PORTS[other]}" for other in LOADED[name].calls
+        f"SKEIN_{other.upper()}_ADDRESS": f"{other}:{registry.PORTS[other]}" for other in LOADED[name].depends_on
     }
 
 

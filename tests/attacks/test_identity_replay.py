@@ -191,7 +191,7 @@ async def test_what_opens_the_doors_opens_no_service_behind_them(
         for service in ("auth", "tenancy", "session", "memory", "recall"):
             async with cluster.direct(service) as channel:
                 path = next(
-                    path for path, rule in ACCESS_RULES.items() if service_of(path) == service and not rule.public
+                    path for path, rule in ACCESS_RULES.items() if service_of(path) == service and not rule.is_public
                 )
                 assert await refusal(channel, path, credential) == INVALID
 

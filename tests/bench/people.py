@@ -160,7 +160,7 @@ async def _fill(subject: Subject, tenants: int, accounts: int) -> list[str]:
         await connection.execute("ANALYZE")
     finally:
         await connection.close()
-    return [key.text() for key in made]
+    return [key.encode() for key in made]
 
 
 def subject_environment() -> dict[str, str]:

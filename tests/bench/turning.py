@@ -62,7 +62,7 @@ async def _bench() -> None:
             default_deadline=30.0,
             max_deadline=300.0,
             overload=turns,
-        ).around(method)
+        ).wrap(method)
 
     without, with_turns = behind(None), behind(overload)
     pairs = [(await _microseconds(without), await _microseconds(with_turns)) for _ in range(_ROUNDS)]

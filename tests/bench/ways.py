@@ -29,7 +29,7 @@ from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
-from skein_kit.policies.store import Policies
+from skein_kit.policies.store import PolicyCache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
@@ -135,7 +135,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
         recall = await database("recall", prepare_connection)
         registry = ModelRegistry(ModelStore(recall).list_models, seconds=_SECONDS)
         providers = ProviderRegistry(
-            EmbeddedProvider(model), SafeHttpClient.of(OutboundSettings.read({})), ApiKeys.read({})
+            EmbeddedProvider(model), SafeHttpClient.from_settings(OutboundSettings.read({})), ApiKeys.read({})
         )
         embedder = TextEmbedder(providers, query_seconds=_SECONDS)
         memory = await database("memory", prepare_vectors)
@@ -150,13 +150,13 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 memory,
                 idempotency=idempotency,
                 quotas=QuotaCounter("memory"),
-                policies=Policies(),
+                policies=PolicyCache(),
                 vault=Vault(MasterKeys(None)),
                 months=_months(memory),
             ),
             messages=MessageStore(
                 session,
-                SessionStore(session, QuotaCounter("session"), Policies()),
+                SessionStore(session, QuotaCounter("session"), PolicyCache()),
                 QuotaCounter("session"),
                 _months(session),
             ),
@@ -282,14 +282,14 @@ class _Here:
 
     async def get_memory(self, number: int) -> object:
         name = self.material.read(number).memory_id
-        return (await self.memories.get_memories(self.caller.tenant(), [name], at=now()))[name]
+        return (await self.memories.get_memories(self.caller.require_tenant(), [name], at=now()))[name]
 
     async def create_memory(self, number: int) -> None:
         request, at = self.material.create(number), now()
         draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
         (memory,) = create_memories([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
-        key, tenant_id = IdempotencyKey.of(self.caller, request), self.caller.tenant()
+        key, tenant_id = IdempotencyKey.of(self.caller, request), self.caller.require_tenant()
         async with self.memories.begin_create(tenant_id, [memory], at=at) as (tx, scored):
             response = memory_pb2.CreateMemoryResponse(memory=memory_wire.memory(scored[0]))
             await self.idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
@@ -300,7 +300,7 @@ class _Here:
         request, at = self.material.append(number), now()
         batch = message_convert.batch(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
         key = IdempotencyKey.of(self.caller, request)
-        tenant_id = self.caller.tenant()
+        tenant_id = self.caller.require_tenant()
         async with (
             self.messages.prepare_append(tenant_id, batch),
             self.session_idempotency.begin(tenant_id, key, TxOptions(plan_once=True)) as write,
@@ -331,14 +331,14 @@ class _Here:
             weights={},
             fusion="",
         )
-        return await self.searcher.recall(self.caller.tenant(), question, seconds=_SECONDS)
+        return await self.searcher.recall(self.caller.require_tenant(), question, seconds=_SECONDS)
 
     async def _index(self, documents: Sequence[Document]) -> None:
         items = [IndexItem(document.item_id, document.revision, document.text) for document in documents]
-        if await self.indexer.index(self.caller.tenant(), items) != len(items):
+        if await self.indexer.index(self.caller.require_tenant(), items) != len(items):
             message = "an item was not indexed"
             raise RuntimeError(message)
 
 
 def _months(database: Database) -> MonthlyPartitions:
-    return MonthlyPartitions(database, Queries.of(f"skein_{database.service}")["ensure_month"])
+    return MonthlyPartitions(database, Queries.load(f"skein_{database.service}")["ensure_month"])

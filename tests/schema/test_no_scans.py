@@ -97,7 +97,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
     for service in SERVICES:
         async with filled.role(service) as connection:
             await connection.execute(f"SET skein.tenant_id = '{fix_scans.TENANT}'")
-            for query in Queries.of(f"skein_{service}").by_name.values():
+            for query in Queries.load(f"skein_{service}").by_name.values():
                 if "tenant_id" not in query.parameters:
                     continue
                 seen += 1
@@ -112,15 +112,15 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
         await connection.execute(
             "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off"
         )
-        query = Queries.of("skein_memory")["find_external_ids"]
+        query = Queries.load("skein_memory")["find_external_ids"]
         shown = scanned_by(await plans(connection, query, known), sizes, fix_scans.FEW_ROWS)
 
     async with filled.role("memory") as connection:
         columns = await columns_of_indexes(connection)
         # By an array of ids, the planner takes any index that has them somewhere.
-        shown_once = await gaps_of(connection, Queries.of("skein_memory")["get_blocks"], columns)
+        shown_once = await gaps_of(connection, Queries.load("skein_memory")["get_blocks"], columns)
     async with filled.role("recall") as connection:
-        queries = Queries.of("skein_recall")
+        queries = Queries.load("skein_recall")
         planned_once = [*(queries[name] for name in PLANNED_ONCE), COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ]
         gaps = [
             f"{query.name} reads {gap}" for query in planned_once for gap in await gaps_of(connection, query, columns)

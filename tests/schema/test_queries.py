@@ -45,7 +45,9 @@ EXAMPLES = {
 
 # Every query with the service that it is of.
 EVERY: list[tuple[str, Query]] = [
-    (service, query) for service in registry.WITH_DATABASE for query in Queries.of(f"skein_{service}").by_name.values()
+    (service, query)
+    for service in registry.WITH_DATABASE
+    for query in Queries.load(f"skein_{service}").by_name.values()
 ]
 
 
@@ -93,5 +95,5 @@ def test_each_names_the_tenant(named: tuple[str, Query]) -> None:
 def test_each_is_explained_and_used(named: tuple[str, Query]) -> None:
     service, query = named
 
-    assert query.promise
+    assert query.description
     assert f'"{query.name}"' in _code(service)

@@ -37,7 +37,10 @@ def tokens_of(keyring: Keyring) -> AccessTokens:
 
 async def rotate(database: TestDatabase, keyring: Keyring, *, emergency: bool = False) -> None:
     new = await keyring.generate("access")
-    async with Database.open(database.url, service="auth", size=1, timeout=30.0) as opened, opened.shared() as tx:
+    async with (
+        Database.open(database.url, service="auth", size=1, timeout=30.0) as opened,
+        opened.global_transaction() as tx,
+    ):
         await keyring.rotate(tx, new, emergency=emergency)
     await keyring.refresh("access")
 

@@ -126,7 +126,7 @@ async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster
     before = len(await told(tenant))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).text()).auth.GetMe(
+        await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).encode()).auth.GetMe(
             auth_pb2.GetMeRequest()
         )
 

@@ -94,13 +94,13 @@ async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(alon
     await squatter.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("squatter")))
     await squatter.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
     await alone.rows("UPDATE auth.accounts SET totp_confirm_time = now() WHERE account_id = $1", squatter.account_id)
-    token = BearerToken.made("skein_once_", NO_TENANT, new_id(now()))
+    token = BearerToken.generate("skein_once_", NO_TENANT, new_id(now()))
     await alone.rows(
         "INSERT INTO auth.one_time_tokens VALUES ($1, $2, 'password_reset', $3, $4, now(), now() + interval '1 hour')",
         token.token_id, squatter.account_id, token.secret_hash(), squatter.email,
     )  # fmt: skip
 
-    await alone.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.text(), new_password=NEW_PASSWORD))
+    await alone.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.encode(), new_password=NEW_PASSWORD))
 
     assert (await alone.sign_in(squatter.email, password=NEW_PASSWORD)).account.account_id == str(squatter.account_id)
     assert (await through_issuer(alone, issuer, "squatter")).account_id != squatter.account_id

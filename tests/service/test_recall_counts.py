@@ -32,7 +32,7 @@ async def many(place: Place, text: str, count: int, *, embedding: NDArray[np.flo
 
 async def forget(place: Place, item_ids: list[UUID]) -> None:
     async with place.service.memory.transaction(place.tenant_id) as tx:
-        await postings.remove(tx, place.tenant_id, item_ids)
+        await postings.remove_documents(tx, place.tenant_id, item_ids)
 
 
 async def count(place: Place) -> None:

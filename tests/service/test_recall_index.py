@@ -147,7 +147,7 @@ async def test_vectors_and_postings_go_with_the_document(recall_alone: RecallAlo
     item_id = await place.remember("green tea")
 
     async with recall_alone.memory.transaction(place.tenant_id) as tx:
-        await postings.remove(tx, place.tenant_id, [UUID(item_id)])
+        await postings.remove_documents(tx, place.tenant_id, [UUID(item_id)])
 
     assert await vectors_of(recall_alone, item_id) == 0
     assert await place.found("green tea") == []

@@ -96,7 +96,7 @@ async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_change
             # Another transaction, committed between two statements of this one.
             async with place.service.memory.transaction(place.tenant_id) as tx:
                 document = postings.Document(item_id=items[0], kind="memory", text="The kettle is green.")
-                await postings.remove(tx, place.tenant_id, items[:1])
+                await postings.remove_documents(tx, place.tenant_id, items[:1])
                 await postings.add_documents(tx, place.tenant_id, [document])
             after = await changed(reading)
 

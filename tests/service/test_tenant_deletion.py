@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
-LOCK_PURGE = Queries.of("skein_kit")["lock_purge"].text
+LOCK_PURGE = Queries.load("skein_kit")["lock_purge"].text
 MEMORIES = 30
 AT_ONCE = Duration()
 BEHIND = {"memory.access_log", "memory.accesses"}

@@ -40,7 +40,7 @@ def test_whatever_a_token_says_makes_it_another() -> None:
         signed.get_or_sign(CALLER, key=KEY, at=AT),
         signed.get_or_sign(replace(CALLER, permissions=frozenset()), key=KEY, at=AT),
         signed.get_or_sign(replace(CALLER, tenant_id=uuid4()), key=KEY, at=AT),
-        signed.get_or_sign(replace(CALLER, closed=True), key=KEY, at=AT),
+        signed.get_or_sign(replace(CALLER, is_tenant_deleted=True), key=KEY, at=AT),
         signed.get_or_sign(CALLER, key=key_of("two"), at=AT),
         signed.get_or_sign(CALLER, key=KEY, at=AT, until=AT + 50),
     ]

@@ -47,7 +47,7 @@ def grant(revoke_time: datetime | None = None) -> AuthSession:
 
 
 def waiting(**changes: object) -> tuple[DeviceAuthorization, BearerToken]:
-    token = BearerToken.made(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
+    token = BearerToken.generate(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
     device = DeviceAuthorization(
         device_code_id=token.token_id,
         secret_hash=token.secret_hash(),
@@ -120,7 +120,7 @@ def test_a_device_learns_of_a_no_and_of_its_end() -> None:
 
 def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
-    guessed = BearerToken.made(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
+    guessed = BearerToken.generate(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
 
     assert device_model.poll(device, token, DeviceTokenRequest(client_id="radio"), after(1)) is GrantError.INVALID
     assert device_model.poll(device, guessed, REQUEST, after(1)) is GrantError.INVALID

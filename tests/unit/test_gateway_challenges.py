@@ -43,7 +43,7 @@ def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
 
 @pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
 def test_who_calls_too_often_is_told_when_to_come_back(after: float, seconds: str) -> None:
-    found = error_headers(errors.RateLimited(after=after).status(), LIST, "https://a", has_credential=True)
+    found = error_headers(errors.RateLimited(retry_after=after).status(), LIST, "https://a", has_credential=True)
 
     assert found == {"retry-after": seconds}
 

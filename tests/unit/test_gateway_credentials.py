@@ -55,7 +55,7 @@ class Auth:
         self.asked.append(request)
         call = current_call()
         assert call is not None
-        self.tokens_held.append(call.token)
+        self.tokens_held.append(call.identity_token)
         await self.may_answer.wait()
         if self.refuses is not None:
             raise aio.AioRpcError(self.refuses, aio.Metadata(), aio.Metadata())
@@ -98,7 +98,7 @@ async def test_a_credential_becomes_a_caller_and_a_token(auth: Auth) -> None:
     caller = await auth.credentials.identify(coming)
 
     assert caller.principal == "api_key:key"
-    assert coming.token.count(".") == 2
+    assert coming.identity_token.count(".") == 2
     assert auth.tokens_held == [""], "the exchange itself carries no identity"
 
 
@@ -231,8 +231,8 @@ async def test_an_exchange_that_takes_too_long_is_auths_fault_and_may_be_repeate
 
 def key_text(check_key: bytes = b"") -> str:
     """Return a new API key with check digits, or without any."""
-    key = BearerToken.made("skein_", TENANT, uuid.uuid4())
-    return (key.with_check_digits(check_key) if check_key else key).text()
+    key = BearerToken.generate("skein_", TENANT, uuid.uuid4())
+    return (key.with_mac(check_key) if check_key else key).encode()
 
 
 async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
@@ -380,5 +380,5 @@ async def test_without_auths_keys_only_auth_can_tell() -> None:
 
 def entering(credential: str, address: str) -> Call:
     coming = Call(path="/p.S/M", metadata={"authorization": f"Bearer {credential}"}, deadline=None, peer="test")
-    coming.entered(address)
+    coming.set_origin(address)
     return coming

@@ -185,7 +185,7 @@ def test_whoever_wants_everything_is_refused_when_something_is_missing(
     with pytest.raises(refusal) as raised:
         enforce_partial_policy([FINE, *missing], pb.ON_PARTIAL_FAIL)
 
-    assert raised.value.facts == {"arms": arms}
+    assert raised.value.metadata == {"arms": arms}
 
 
 def test_when_nothing_answers_the_first_fault_is_the_calls() -> None:

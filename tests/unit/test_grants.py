@@ -112,7 +112,7 @@ def test_an_approval_lives_as_long_as_its_code() -> None:
     session, code, token = approved()
 
     assert session.expire_time == code.expire_time == START + timedelta(seconds=60)
-    assert token.proves(code.secret_hash)
+    assert token.matches_hash(code.secret_hash)
     assert token.tenant_id == TENANT
 
 
@@ -166,7 +166,7 @@ def test_who_could_not_redeem_a_code_neither_redeems_nor_revokes(wrong: dict[str
 
 def test_a_wrong_secret_redeems_nothing() -> None:
     session, code, presented = approved()
-    guessed = BearerToken.made(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
+    guessed = BearerToken.generate(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
 
     assert nothing_happened(grants.redeem((session, code), guessed, redemption(), after(10)), GrantError.INVALID)
     assert nothing_happened(grants.redeem(None, presented, redemption(), after(10)), GrantError.INVALID)
@@ -218,7 +218,7 @@ def test_a_refresh_replaces_the_token() -> None:
     assert step.issue.refresh is not None
     assert step.changes.replaced == token.token_id
     assert step.changes.refresh_token is not None
-    assert step.issue.refresh.proves(step.changes.refresh_token.secret_hash)
+    assert step.issue.refresh.matches_hash(step.changes.refresh_token.secret_hash)
     assert step.issue.refresh.secret != token.secret
 
 

@@ -172,7 +172,7 @@ def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() ->
     hit = recall_pb2.Hit(memory=memory)
 
     found = [
-        list(recorded(pb.GetMemoryRequest(), response).used)
+        list(recorded(pb.GetMemoryRequest(), response).used_memory_ids)
         for response in (
             pb.GetMemoryResponse(memory=memory),
             recall_pb2.RecallResponse(hits=[hit]),

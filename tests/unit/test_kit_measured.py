@@ -46,14 +46,14 @@ def test_nothing_is_shown_before_the_first_look(metric: ExpiringGauge) -> None:
 
 
 def test_values_replace_those_of_the_look_before(metric: ExpiringGauge) -> None:
-    metric.put({("a",): 1.0, ("b",): 2.0}, lasting=10)
-    metric.put({("a",): 3.0}, lasting=10)
+    metric.put({("a",): 1.0, ("b",): 2.0}, ttl_seconds=10)
+    metric.put({("a",): 3.0}, ttl_seconds=10)
 
     assert (shown(thing="a"), shown(thing="b")) == (3.0, None)
 
 
 def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock: Clock) -> None:
-    metric.put({("a",): 1.0}, lasting=10)
+    metric.put({("a",): 1.0}, ttl_seconds=10)
 
     clock.now += 9.9
     before = shown()
@@ -65,7 +65,7 @@ def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock
 def test_a_counter_is_exposed_as_one() -> None:
     counter = ExpiringGauge("test_measured_failures_total", "Of a test.", kind="counter")
     try:
-        counter.put({(): 7.0}, lasting=10)
+        counter.put({(): 7.0}, ttl_seconds=10)
         expose: Any = generate_latest  # It carries no types.
 
         assert REGISTRY.get_sample_value("test_measured_failures_total") == 7.0

@@ -37,7 +37,7 @@ class Tenancy:
     async def ask(self, request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
         self.asked.append(request)
         call = current_call()
-        self.tokens.append("" if call is None else call.token)
+        self.tokens.append("" if call is None else call.identity_token)
         await asyncio.sleep(0)
         if self.away:
             raise ServiceUnavailable
@@ -60,7 +60,7 @@ class Tenancy:
 def call_of(caller: Caller | None) -> Call:
     call = Call(path="/x", metadata={}, deadline=None, peer="")
     call.caller = caller
-    call.token = "signed"
+    call.identity_token = "signed"
     return call
 
 
@@ -209,7 +209,7 @@ async def test_a_refusal_says_which_limit_it_was_and_when_to_come_back() -> None
             with pytest.raises(RateLimited):
                 await limiter.admit(call_of(CALLER))
 
-    assert refused.value.facts["kind"] == "caller_requests_per_minute"
+    assert refused.value.metadata["kind"] == "caller_requests_per_minute"
     assert refused.value.retry_after == pytest.approx(30, abs=1)
     # Who is known to have nothing left costs no further questions.
     assert len(tenancy.asked) == 1

@@ -103,7 +103,7 @@ def test_a_policy_without_types_accepts_every_type() -> None:
     memory_type.check_type_allowed(Policy(), ["anything"])
     with pytest.raises(MemoryTypeNotAllowed) as caught:
         memory_type.check_type_allowed(Policy(memory_types=("note",)), ["note", "fact"])
-    assert caught.value.facts == {"type": "fact", "index": "1"}
+    assert caught.value.metadata == {"type": "fact", "index": "1"}
 
 
 @given(st.text(min_size=1, max_size=200))

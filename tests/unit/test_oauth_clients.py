@@ -242,15 +242,15 @@ def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
     found, secret, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
     assert secret is not None
 
-    found.authenticate(secret.text(), "client_secret_post", AT)
-    other = BearerToken.made(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
+    found.authenticate(secret.encode(), "client_secret_post", AT)
+    other = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
     for text, method in (
-        (secret.text(), "client_secret_basic"),
-        (secret.text(), "none"),
+        (secret.encode(), "client_secret_basic"),
+        (secret.encode(), "none"),
         ("", "client_secret_post"),
         ("", "none"),
-        (other.text(), "client_secret_post"),
-        (secret.text() + "x", "client_secret_post"),
+        (other.encode(), "client_secret_post"),
+        (secret.encode() + "x", "client_secret_post"),
     ):
         with pytest.raises(InvalidClient):
             found.authenticate(text, method, AT)
@@ -269,19 +269,24 @@ def test_the_secret_of_another_client_proves_nothing() -> None:
     assert theirs is not None
 
     with pytest.raises(InvalidClient):
-        found.authenticate(theirs.text(), "client_secret_post", AT)
+        found.authenticate(theirs.encode(), "client_secret_post", AT)
 
 
 def test_a_registration_token_manages_its_own_client_alone() -> None:
     found, _, verify_registration_token = clients.with_credentials(client(), CLIENT_ID)
     _, _, theirs = clients.with_credentials(client(), UUID(int=6))
 
-    found.verify_registration_token(verify_registration_token.text())
-    for text in (theirs.text(), "", "x", BearerToken.made(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).text()):
+    found.verify_registration_token(verify_registration_token.encode())
+    for text in (
+        theirs.encode(),
+        "",
+        "x",
+        BearerToken.generate(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).encode(),
+    ):
         with pytest.raises(InvalidToken):
             found.verify_registration_token(text)
     with pytest.raises(InvalidToken):
-        client().verify_registration_token(verify_registration_token.text())
+        client().verify_registration_token(verify_registration_token.encode())
 
 
 @pytest.mark.parametrize("client_id", ["https://app.example/client.json", "https://app.example:8443/oauth/client"])

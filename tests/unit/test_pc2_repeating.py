@@ -64,7 +64,7 @@ async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
 
 
 async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
-    method = Method(refusal(errors.Overloaded(after=0.4)), "done")
+    method = Method(refusal(errors.Overloaded(retry_after=0.4)), "done")
 
     await asked(method, seconds=60)
 
@@ -72,7 +72,7 @@ async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
 
 
 async def test_nobody_waits_so_long_that_no_time_is_left_for_another_try() -> None:
-    method = Method(refusal(errors.Overloaded(after=30)), "done")
+    method = Method(refusal(errors.Overloaded(retry_after=30)), "done")
 
     assert await asked(method, seconds=4) == "done"
 

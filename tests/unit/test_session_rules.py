@@ -123,7 +123,7 @@ def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: ty
     with pytest.raises(refusal) as caught:
         batch_of(user("fine", external_id="e1"), wrong)
 
-    assert caught.value.facts["index"] == "1"
+    assert caught.value.metadata["index"] == "1"
     assert all(field.startswith("messages[1].") for field, _ in caught.value.violations)
 
 

@@ -84,21 +84,21 @@ class CallPlan:
     metadata: Metadata
     # Identifies the call in the cluster's logs; also the request_id of a write, unless the caller chose either.
     request_id: str
-    repeatable: bool
+    is_repeatable: bool
 
     @classmethod
-    def of(
+    def prepare(
         cls,
         path: str,
         request: Message,
         connection: Connection,
         metadata: Iterable[tuple[str, str]],
-        seen: RevisionTracker | None = None,
+        revisions: RevisionTracker | None = None,
     ) -> CallPlan:
         """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
         pairs = tuple(metadata)
-        if seen is not None and MIN_REVISION_KEY not in dict(pairs):
-            pairs += seen.metadata
+        if revisions is not None and MIN_REVISION_KEY not in dict(pairs):
+            pairs += revisions.metadata
         chosen = dict(pairs).get(REQUEST_ID_KEY)
         request_id = chosen or str(uuid.uuid4())
         method = path.rpartition("/")[2]
@@ -114,7 +114,7 @@ class CallPlan:
             request=request,
             metadata=(*connection.metadata, *others, (REQUEST_ID_KEY, request_id)),
             request_id=request_id,
-            repeatable=is_once or is_read(method),
+            is_repeatable=is_once or is_read(method),
         )
 
 
@@ -141,7 +141,7 @@ class AsyncChannel:
         """Call through `channel`, which the caller closes."""
         self._channel = channel
         self._connection = connection
-        self._seen = RevisionTracker()
+        self._revisions = RevisionTracker()
 
     def unary_unary(
         self,
@@ -152,7 +152,7 @@ class AsyncChannel:
     ) -> AsyncMethod:
         """Return a callable for one method."""
         inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        return AsyncMethod(path, inner, self._connection, self._seen)
+        return AsyncMethod(path, inner, self._connection, self._revisions)
 
     def unary_stream(
         self,
@@ -171,7 +171,7 @@ class AsyncChannel:
         async def call(
             request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
         ) -> AsyncGenerator[Any, None]:
-            plan = CallPlan.of(path, request, connection, metadata)
+            plan = CallPlan.prepare(path, request, connection, metadata)
             messages: Any = None
             try:
                 messages = inner(plan.request, timeout=timeout, metadata=plan.metadata)
@@ -191,33 +191,33 @@ class AsyncChannel:
 class AsyncMethod:
     """One method: a call returns the response or raises a SkeinError."""
 
-    def __init__(self, path: str, inner: Any, connection: Connection, seen: RevisionTracker) -> None:
+    def __init__(self, path: str, inner: Any, connection: Connection, revisions: RevisionTracker) -> None:
         self._path = path
         self._inner = inner
         self._connection = connection
-        self._seen = seen
+        self._revisions = revisions
 
     async def __call__(
         self, request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
     ) -> Any:
         """Call within `timeout` seconds, retries included."""
         connection = self._connection
-        plan = CallPlan.of(self._path, request, connection, metadata, self._seen)
+        plan = CallPlan.prepare(self._path, request, connection, metadata, self._revisions)
         attempts = CallAttempts(
             connection.retries,
-            repeatable=plan.repeatable,
+            is_repeatable=plan.is_repeatable,
             timeout=connection.timeout if timeout is None else timeout,
             clock=time.monotonic,
-            chance=random.random,
+            random=random.random,
         )
         while True:
             try:
                 call = self._inner(plan.request, timeout=attempts.begin(), metadata=plan.metadata)
                 response = await call
-                self._seen.note(await call.trailing_metadata())
+                self._revisions.note(await call.trailing_metadata())
             except aio.AioRpcError as error:
                 # An error shows a state too, and the next read must not show an older one.
-                self._seen.note(error.trailing_metadata())
+                self._revisions.note(error.trailing_metadata())
                 pause = attempts.pause_after(error_from_rpc(error, plan.request_id))
             except aio.UsageError:
                 raise ClientClosed(_CLOSED) from None
@@ -235,16 +235,16 @@ class SyncChannel:
         connection: Connection,
         *,
         clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
+        random: Callable[[], float] = random.random,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Call through `channel`, which the caller closes."""
         self._channel = channel
         self._connection = connection
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._sleep = sleep
-        self._seen = RevisionTracker()
+        self._revisions = RevisionTracker()
 
     def unary_unary(
         self,
@@ -255,16 +255,16 @@ class SyncChannel:
     ) -> Callable[..., Any]:
         """Return a callable for one method: it returns the response or raises a SkeinError."""
         inner: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        connection, seen = self._connection, self._seen
+        connection, seen = self._connection, self._revisions
 
         def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
-            plan = CallPlan.of(path, request, connection, metadata, seen)
+            plan = CallPlan.prepare(path, request, connection, metadata, seen)
             attempts = CallAttempts(
                 connection.retries,
-                repeatable=plan.repeatable,
+                is_repeatable=plan.is_repeatable,
                 timeout=connection.timeout if timeout is None else timeout,
                 clock=self._clock,
-                chance=self._chance,
+                random=self._random,
             )
             while True:
                 try:
@@ -295,7 +295,7 @@ class SyncChannel:
         def call(
             request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
         ) -> Generator[Any, None, None]:
-            plan = CallPlan.of(path, request, connection, metadata)
+            plan = CallPlan.prepare(path, request, connection, metadata)
             messages: Any = None
             try:
                 messages = inner(plan.request, timeout=timeout, metadata=plan.metadata)

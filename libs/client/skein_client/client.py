@@ -139,7 +139,7 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._forget_stubs()
+        self._clear_stubs()
         await self._open.aclose()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -150,7 +150,7 @@ class Client:
         message = f"a client has no {name!r}"
         raise AttributeError(message)
 
-    def _forget_stubs(self) -> None:
+    def _clear_stubs(self) -> None:
         for name in _STUBS:
             self.__dict__.pop(name, None)
 

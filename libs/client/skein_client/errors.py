@@ -142,10 +142,10 @@ class Internal(SkeinError):
 _KINDS: Mapping[grpc.StatusCode, type[SkeinError]] = {kind.code: kind for kind in SkeinError.__subclasses__()}
 
 
-def error_from_rpc(failed: grpc.RpcError, request_id: str) -> SkeinError:
+def error_from_rpc(error: grpc.RpcError, request_id: str) -> SkeinError:
     """Turn gRPC's error, of either flavour, into the class of its kind."""
     # Every error of a finished call is also a Call; the type stubs do not say so.
-    call: Any = failed
+    call: Any = error
     status: grpc.StatusCode = call.code()
     rich = _rich_status(call.trailing_metadata())
     info, retry, bad = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()

@@ -28,7 +28,7 @@ class ChangeCursor:
         self.request = history_pb2.WatchChangesRequest(position=position, filter=change_filter)
         self.is_over = False
 
-    def take(self, answer: history_pb2.WatchChangesResponse) -> history_pb2.Change | None:
+    def advance(self, answer: history_pb2.WatchChangesResponse) -> history_pb2.Change | None:
         """Move the position; return the change, or None when the response has none."""
         self.request.position = answer.position
         return answer.change if answer.HasField("change") else None
@@ -42,7 +42,7 @@ class MessageCursor:
         self.request = session_pb2.StreamMessagesRequest(session_id=session_id, after_sequence=after_sequence)
         self.is_over = False
 
-    def take(self, answer: session_pb2.StreamMessagesResponse) -> session_pb2.Message | None:
+    def advance(self, answer: session_pb2.StreamMessagesResponse) -> session_pb2.Message | None:
         """Move the position; return the message, or None when the response has none."""
         self.request.after_sequence = answer.sequence
         self.is_over = answer.is_over
@@ -50,16 +50,16 @@ class MessageCursor:
 
 
 async def resume_stream(
-    method: Callable[..., Any], asked: ChangeCursor | MessageCursor, policy: RetryPolicy
+    method: Callable[..., Any], cursor: ChangeCursor | MessageCursor, policy: RetryPolicy
 ) -> AsyncGenerator[Any, None]:
     """Yield the items until the stream is over. Raises SkeinError after `policy.stream_seconds` of failures."""
     reconnects = StreamReconnects(policy, random.random, time.monotonic)
-    while not asked.is_over:
+    while not cursor.is_over:
         try:
-            async with aclosing(method(asked.request)) as answers:
+            async with aclosing(method(cursor.request)) as answers:
                 async for answer in answers:
-                    reconnects.forget()
-                    item = asked.take(answer)
+                    reconnects.reset()
+                    item = cursor.advance(answer)
                     if item is not None:
                         yield item
         except SkeinError as error:
@@ -67,16 +67,16 @@ async def resume_stream(
 
 
 def resume_stream_sync(
-    method: Callable[..., Any], asked: ChangeCursor | MessageCursor, policy: RetryPolicy
+    method: Callable[..., Any], cursor: ChangeCursor | MessageCursor, policy: RetryPolicy
 ) -> Generator[Any, None, None]:
     """Do as `resume_stream`, blocking for each item."""
     reconnects = StreamReconnects(policy, random.random, time.monotonic)
-    while not asked.is_over:
+    while not cursor.is_over:
         try:
-            with closing(method(asked.request)) as answers:
+            with closing(method(cursor.request)) as answers:
                 for answer in answers:
-                    reconnects.forget()
-                    item = asked.take(answer)
+                    reconnects.reset()
+                    item = cursor.advance(answer)
                     if item is not None:
                         yield item
         except SkeinError as error:

@@ -140,7 +140,7 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._forget_stubs()
+        self._clear_stubs()
         self._open.close()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -151,7 +151,7 @@ class Client:
         message = f"a client has no {name!r}"
         raise AttributeError(message)
 
-    def _forget_stubs(self) -> None:
+    def _clear_stubs(self) -> None:
         for name in _STUBS:
             self.__dict__.pop(name, None)
 

@@ -159,7 +159,7 @@ def differing_fields(expected: Message, stored: Message, excluded: Iterable[str]
         if descriptor.name in set(excluded) or descriptor.name not in stored.DESCRIPTOR.fields_by_name:
             continue
         if json_fields.is_text(descriptor):
-            if not exact.equal(value, _text(stored, descriptor.name)):
+            if not exact.equal_json(value, _text(stored, descriptor.name)):
                 names.append(descriptor.name.removesuffix(json_fields.TEXT))
         elif descriptor.name + json_fields.TEXT in texts:
             # The exact text beside it is compared instead.

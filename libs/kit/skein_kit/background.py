@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Pause between a failure and the next attempt: doubled each time, and reset after a long run without a failure.
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
+MAX_PAUSE_SECONDS = 30.0
 # The part of asyncio's messages before they quote objects.
 _WORDS = 3
 
@@ -25,7 +25,7 @@ async def run_forever(
     *,
     name: str,
     first_pause: float = FIRST_PAUSE_SECONDS,
-    longest_pause: float = LONGEST_PAUSE_SECONDS,
+    max_pause: float = MAX_PAUSE_SECONDS,
 ) -> None:
     """Run endless work until cancelled; log a failure, and start again after a pause."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -40,10 +40,10 @@ async def run_forever(
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
             _log.exception("background_work_failed", work=name, pause_seconds=pause)
-        if loop.time() - started > longest_pause:
+        if loop.time() - started > max_pause:
             pause = first_pause
         await asyncio.sleep(pause)
-        pause = min(2 * pause, longest_pause)
+        pause = min(2 * pause, max_pause)
 
 
 @asynccontextmanager
@@ -66,14 +66,14 @@ def log_unhandled_exceptions() -> Iterator[None]:
     """
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
-    loop.set_exception_handler(_log_orphan)
+    loop.set_exception_handler(_log_unhandled)
     try:
         yield
     finally:
         loop.set_exception_handler(before)
 
 
-def _log_orphan(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
     task = context.get("task") or context.get("future")
     coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None

@@ -28,7 +28,7 @@ class CanarySettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Canary:
+class CanaryTenant:
     """One of the two tenants."""
 
     tenant_id: UUID
@@ -47,18 +47,18 @@ class Canary:
         return f"nestling{_letters(f'secret {self.tenant_id}')}"
 
 
-A = Canary(
+CANARY_A = CanaryTenant(
     tenant_id=UUID("ffca0000-0000-7000-8000-00000000000a"),
     account_id=UUID("ffca0000-0000-7000-8000-0000000000a0"),
     slug="skein-canary-a",
 )
-B = Canary(
+CANARY_B = CanaryTenant(
     tenant_id=UUID("ffca0000-0000-7000-8000-00000000000b"),
     account_id=UUID("ffca0000-0000-7000-8000-0000000000b0"),
     slug="skein-canary-b",
 )
-CANARIES = (A, B)
-TENANTS = frozenset(canary.tenant_id for canary in CANARIES)
+CANARY_TENANTS = (CANARY_A, CANARY_B)
+CANARY_TENANT_IDS = frozenset(canary.tenant_id for canary in CANARY_TENANTS)
 
 
 def _letters(text: str) -> str:

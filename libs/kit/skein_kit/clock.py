@@ -21,21 +21,23 @@ _SPEED_AHEAD = 0.5
 class Clock:
     """A clock of seconds since 1970, for any thread."""
 
-    def __init__(self, wall: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic) -> None:
-        """`wall` returns seconds since 1970 and may jump; `ticks` returns seconds and never does."""
-        self._wall = wall
-        self._ticks = ticks
+    def __init__(
+        self, wall_clock: Callable[[], float] = time.time, monotonic_clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`wall_clock` returns seconds since 1970 and may jump; `monotonic_clock` returns seconds and never does."""
+        self._wall_clock = wall_clock
+        self._monotonic_clock = monotonic_clock
         self._one_at_a_time = threading.Lock()
-        self._told = wall()
-        self._tick = ticks()
+        self._last_seconds = wall_clock()
+        self._last_tick = monotonic_clock()
 
     def seconds(self) -> float:
         """Return the seconds since 1970."""
         with self._one_at_a_time:
-            tick = self._ticks()
-            ahead = self._told + _SPEED_AHEAD * max(0.0, tick - self._tick)
-            self._told, self._tick = max(ahead, self._wall()), tick
-            return self._told
+            tick = self._monotonic_clock()
+            ahead = self._last_seconds + _SPEED_AHEAD * max(0.0, tick - self._last_tick)
+            self._last_seconds, self._last_tick = max(ahead, self._wall_clock()), tick
+            return self._last_seconds
 
     def now(self) -> datetime:
         """Return the time in UTC."""

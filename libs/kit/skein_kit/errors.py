@@ -40,20 +40,22 @@ class RpcError(Exception):
     retry_after: float | None = None
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
-        """`facts` are sent to the caller: never pass content or a secret."""
+        """`metadata` are sent to the caller: never pass content or a secret."""
         self.violations = truncate_violations(violations)
-        self.facts: Mapping[str, str] = {
+        self.metadata: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
         sentence = inspect.getdoc(type(self)) or type(self).__name__
-        told = self.facts if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
+        told = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
         beside = {name: value for name, value in told.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.facts) + format_violations(self.violations, beside)
+        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, beside)
         super().__init__(self.message)
 
     def status(self) -> Status:
         """Return the error as a rich status, within the size that gRPC can carry."""
-        details: list[Message] = [error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.facts)]
+        details: list[Message] = [
+            error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.metadata)
+        ]
         if self.retry_after is not None:
             seconds = int(self.retry_after)
             nanos = int((self.retry_after - seconds) * 1e9)
@@ -282,11 +284,11 @@ class ResourceExhausted(RpcError):
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
-    def __init__(self, *, after: float | None = None, **facts: object) -> None:
-        """`after` is the number of seconds until a retry may succeed."""
+    def __init__(self, *, retry_after: float | None = None, **facts: object) -> None:
+        """`retry_after` is the number of seconds until a retry may succeed."""
         super().__init__(violations=(), **facts)
-        if after is not None:
-            self.retry_after = after
+        if retry_after is not None:
+            self.retry_after = retry_after
 
 
 class QuotaExceeded(ResourceExhausted):
@@ -427,7 +429,7 @@ def status_code(status: Status) -> grpc.StatusCode:
     return CODES[status.code]
 
 
-def reason_of(status: Status) -> str:
+def status_reason(status: Status) -> str:
     """Return the reason in a status's ErrorInfo; empty without one."""
     for detail in status.details:
         if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):

@@ -27,13 +27,13 @@ def truncate_violations(violations: Iterable[tuple[str, str]]) -> tuple[tuple[st
     return tuple((field[:MAX_FIELD_CHARACTERS], text[:MAX_DESCRIPTION_CHARACTERS]) for field, text in violations)
 
 
-def format_violations(violations: Sequence[tuple[str, str]], facts: Mapping[str, str] | None = None) -> str:
+def format_violations(violations: Sequence[tuple[str, str]], metadata: Mapping[str, str] | None = None) -> str:
     """Return the text to append to an error's message: each field with its violation, then the metadata.
 
     It starts with a space, or is empty without violations and metadata. Violations that do not fit are counted.
     """
     parts = [_part(field, text) for field, text in violations]
-    parts += [f"{name}: {value}" for name, value in (facts or {}).items()]
+    parts += [f"{name}: {value}" for name, value in (metadata or {}).items()]
     if not parts:
         return ""
     taken = parts[:1]

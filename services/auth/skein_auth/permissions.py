@@ -41,7 +41,7 @@ def creator_id(creator: Caller) -> UUID | None:
     kind, _, name = creator.principal.partition(":")
     if kind in {"api_key", "operator"}:
         return parse_id(name)
-    return creator.sign_in_id if kind == "service_account" or creator.client_id else None
+    return creator.auth_session_id if kind == "service_account" or creator.client_id else None
 
 
 def agent_to_grant(requested: str, creator: Caller) -> str:

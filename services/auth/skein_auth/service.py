@@ -148,7 +148,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         )
         accounts = AccountStore(database, audit)
         token_store = OneTimeTokenStore(database, audit)
-        mailer = Mailer.of(MailSettings.read(host.environment))
+        mailer = Mailer.from_settings(MailSettings.read(host.environment))
         token_mailer = TokenMailer(token_store, mailer, attempts, settings, access_tokens.issuer)
         one_time_tokens = OneTimeTokens(
             store=token_store,
@@ -195,7 +195,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         )
         client_store = ClientStore(database)
         clients = ClientRegistry(
-            client_store, SafeHttpClient.of(outbound_settings), settings, passwords, attempts, audit
+            client_store, SafeHttpClient.from_settings(outbound_settings), settings, passwords, attempts, audit
         )
         authorizations = Authorizations(
             registry=clients,
@@ -296,4 +296,4 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             yield servicers
 
 
-SERVICE = Service(name="auth", port=50051, calls=("tenancy",), start=start)
+SERVICE = Service(name="auth", port=50051, depends_on=("tenancy",), start=start)

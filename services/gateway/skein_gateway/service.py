@@ -47,7 +47,10 @@ log = logs.get("gateway")
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Build the gateway and serve HTTP; the host serves the returned registry over gRPC."""
     settings = GatewaySettings.read(host.environment)
-    tls, proxies = ServerTls.of(settings.tls_certificate, settings.tls_key), TrustedProxies.of(settings.trusted_proxies)
+    tls, proxies = (
+        ServerTls.read(settings.tls_certificate, settings.tls_key),
+        TrustedProxies.of(settings.trusted_proxies),
+    )
     if not (proxies.networks or is_loopback(host.settings.host)):
         log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
     identities = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
@@ -64,7 +67,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         admit=limiter.admit,
         continues_trace=settings.trust_traceparent,
         is_edge=True,
-        origin=proxies.client,
+        resolve_origin=proxies.client,
         credentials=None if tls is None else tls.credentials(),
     )
     servicers.ready_checks.append(host.verifier.ready)
@@ -89,9 +92,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         if method.service == "gateway":
             continue
         if method.streams:
-            servicers.forward_stream(path, stream_forwarder(host, method))
+            servicers.add_raw_stream(path, stream_forwarder(host, method))
         else:
-            servicers.forward(path, forwarder(host, method))
+            servicers.add_raw(path, forwarder(host, method))
     metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     origins = origins_of(settings.cors_origins)
     mcp = manager_of(server_of(RpcCaller(servicers)))
@@ -103,7 +106,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         origin_check=OriginCheck(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
         timeout_seconds=host.settings.default_deadline_seconds,
     )
-    console = Console.of(host, credentials, metadata, proxies, servicers.answers)
+    console = Console.of(host, credentials, metadata, proxies, servicers.handlers)
     config = HttpConfig(
         routes=[*oauth_routes(host, credentials, metadata, proxies), Route(MCP_PATH, mcp_handler), *console.routes],
         home=console.home,
@@ -119,7 +122,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
 SERVICE = Service(
     name="gateway",
     port=50050,
-    calls=("auth", "tenancy", "session", "memory", "recall", "worker", "pc2"),
+    depends_on=("auth", "tenancy", "session", "memory", "recall", "worker", "pc2"),
     start=start,
     has_database=False,
 )

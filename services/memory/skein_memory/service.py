@@ -97,7 +97,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = EmbeddingClient(index, service="memory", at_once=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
-    outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
+    outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
     cold = ColdFiles(settings.archives(host.environment))
     max_content = settings.max_content_characters
     quotas, vault = QuotaCounter("memory"), Vault(master_keys)
@@ -106,7 +106,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
         key_check = MasterKeyCheck(database, master_keys)
-        if not host.repairing:
+        if not host.is_repairing:
             servicers.ready_checks.append(key_check.ready)
             await key_check.at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
@@ -173,7 +173,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         webhook_handlers = WebhookHandlers(webhooks, idempotency, deliveries=deliveries, sender=sender)
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 MemoryService(
                     memories=MemoryHandlers(
                         memories,
@@ -194,15 +194,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            access_log.watching(LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers)),
+            access_log.wrap(LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers)),
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            access_log.watching(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
+            access_log.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 HistoryService(
                     events=EventHandlers(events, stream=stream),
                     webhooks=webhook_handlers,
@@ -213,7 +213,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 CurationService(
                     source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
                     conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
@@ -224,7 +224,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 SnapshotService(
                     snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
                     transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
@@ -260,4 +260,4 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             yield servicers
 
 
-SERVICE = Service(name="memory", port=50054, calls=("auth", "recall"), start=start)
+SERVICE = Service(name="memory", port=50054, depends_on=("auth", "recall"), start=start)

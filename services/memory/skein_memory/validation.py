@@ -32,4 +32,4 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
         yield
     except RpcError as refusal:
         violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
-        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None
+        raise type(refusal)(violations=violations, index=index, **refusal.metadata) from None

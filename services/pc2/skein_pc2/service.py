@@ -179,4 +179,4 @@ def _dialects(
     }
 
 
-SERVICE = Service(name="pc2", port=50057, calls=("gateway",), start=start, has_database=False)
+SERVICE = Service(name="pc2", port=50057, depends_on=("gateway",), start=start, has_database=False)

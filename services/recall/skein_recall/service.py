@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 def _observe_wait(seconds: float) -> None:
     EMBEDDER_WAIT.observe(seconds)
-    DELAYS.waited("embedder", seconds)
+    DELAYS.observe("embedder", seconds)
 
 
 @asynccontextmanager
@@ -74,7 +74,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
         registry = ModelRegistry(models.list_models, seconds=settings.models_seconds)
-        outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
+        outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
         providers = ProviderRegistry(EmbeddedProvider(local_embedder), outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
         recent, sampler = RecentQueries(), Sampler(queries, share=settings.sample_share)
@@ -105,7 +105,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             reindexes=reindex_handlers,
             maintenance=MaintenanceHandlers(PurgeStore(database, models)),
         )
-        servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
+        servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.wrap(servicer))
         servicers.add(rpc.add_IndexServiceServicer_to_server, index_servicer)
         erasures = ErasureWatcher(ErasureStore(database), [vector_cache, embedder, recent, sampler])
         async with background_tasks(
@@ -117,4 +117,4 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             yield servicers
 
 
-SERVICE = Service(name="recall", port=50055, calls=("auth",), start=start)
+SERVICE = Service(name="recall", port=50055, depends_on=("auth",), start=start)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.idempotency.store import Response
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 
 
 class SessionIdempotentWrite(IdempotentWrite):

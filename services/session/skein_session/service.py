@@ -55,7 +55,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with host.database("session", registry, init=prepare_connection) as database:
         policies = shared_policy_cache(database)
         idempotency, quotas = SessionIdempotencyStore(database), QuotaCounter("session")
-        months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
+        months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
         recall = host.channel("recall")
         embeddings = EmbeddingClient(
             recall_pb2_grpc.IndexServiceStub(recall), service="session", at_once=settings.immediate_embeddings
@@ -95,9 +95,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             )
         )
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
-            registry.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(servicer))
+            registry.add(rpc.add_SessionServiceServicer_to_server, access_log.wrap(servicer))
             registry.add(rpc.add_UpkeepServiceServicer_to_server, internal_servicer)
             yield registry
 
 
-SERVICE = Service(name="session", port=50053, calls=("auth", "recall"), start=start)
+SERVICE = Service(name="session", port=50053, depends_on=("auth", "recall"), start=start)

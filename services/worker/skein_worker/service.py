@@ -107,5 +107,5 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
 
 
 SERVICE = Service(
-    name="worker", port=50056, calls=("auth", "tenancy", "session", "memory", "recall", "gateway"), start=start
+    name="worker", port=50056, depends_on=("auth", "tenancy", "session", "memory", "recall", "gateway"), start=start
 )

@@ -43,7 +43,7 @@ class SystemIdentity:
         loop = asyncio.get_running_loop()
         call = Call(path="worker", metadata={}, deadline=loop.time() + seconds, peer="worker")
         with as_current_call(call):
-            call.token = await self._token(tenant_id, deleted=deleted)
+            call.identity_token = await self._token(tenant_id, deleted=deleted)
             yield
 
     def drop_token(self, tenant_id: str) -> None:

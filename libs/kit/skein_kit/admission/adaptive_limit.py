@@ -15,25 +15,25 @@ from statistics import median
 # Seconds between updates of the limit.
 WINDOW_SECONDS = 0.1
 # Fewer samples in a window are no measure; after the patience the window ends anyway.
-_FEW = 4
+_MIN_SAMPLES = 4
 _PATIENCE_SECONDS = 5.0
 # Growth per window (a share of the limit, at least one call), shrinkage per excess over the target, and its bound.
-_GROWTH = 0.05
-_SHRINKAGE = 0.1
+_GROWTH_FACTOR = 0.05
+_SHRINK_FACTOR = 0.1
 _LEAST_LEFT = 0.5
 # More samples of one resource in a window would not change the median much.
-_MANY = 256
+_MAX_SAMPLES = 256
 
 
 class AdaptiveLimit:
     """A number of calls that adapts to the queueing delay."""
 
-    def __init__(self, *, least: int, most: int, target_seconds: float) -> None:
-        """Start at four times `least`: low enough for a cold start, high enough for a burst."""
-        self.least = least
-        self.most = max(least, most)
+    def __init__(self, *, minimum: int, maximum: int, target_seconds: float) -> None:
+        """Start at four times `minimum`: low enough for a cold start, high enough for a burst."""
+        self.minimum = minimum
+        self.maximum = max(minimum, maximum)
         self._target = target_seconds
-        self._exact = float(min(4 * least, self.most))
+        self._exact = float(min(4 * minimum, self.maximum))
         self._samples: dict[str, list[float]] = {}
         self._window_ends = 0.0
         self._was_short = False
@@ -43,20 +43,20 @@ class AdaptiveLimit:
         """The number of calls that may run."""
         return int(self._exact)
 
-    def delayed(self, resource: str, seconds: float) -> None:
+    def observe_delay(self, resource: str, seconds: float) -> None:
         """Add a sample: work of a call waited this long for a shared resource."""
         samples = self._samples.get(resource)
         if samples is None:
             samples = self._samples[resource] = []
-        if len(samples) < _MANY:
+        if len(samples) < _MAX_SAMPLES:
             samples.append(seconds)
 
-    def look(self, at: float, *, is_short: bool) -> None:
+    def update(self, at: float, *, is_short: bool) -> None:
         """Adapt once per window. `is_short`: a call has to wait because of the limit."""
         self._was_short = self._was_short or is_short
         if at < self._window_ends:
             return
-        delays = [median(samples) for samples in list(self._samples.values()) if len(samples) >= _FEW]
+        delays = [median(samples) for samples in list(self._samples.values()) if len(samples) >= _MIN_SAMPLES]
         if delays:
             self._follow(max(delays))
         elif at < self._window_ends + _PATIENCE_SECONDS:
@@ -68,13 +68,13 @@ class AdaptiveLimit:
 
     def _follow(self, delay: float) -> None:
         if delay > self._target:
-            left = max(_LEAST_LEFT, 1 - _SHRINKAGE * (delay - self._target) / self._target)
-            self._exact = max(float(self.least), self._exact * left)
+            left = max(_LEAST_LEFT, 1 - _SHRINK_FACTOR * (delay - self._target) / self._target)
+            self._exact = max(float(self.minimum), self._exact * left)
         elif self._was_short:
-            self._exact = min(float(self.most), self._exact + max(1.0, self._exact * _GROWTH))
+            self._exact = min(float(self.maximum), self._exact + max(1.0, self._exact * _GROWTH_FACTOR))
 
 
-class Delays:
+class DelayBroadcast:
     """Passes the queueing delays of this process to the limits of its services."""
 
     def __init__(self) -> None:
@@ -89,11 +89,11 @@ class Delays:
         """Pass no further delays to a limit."""
         self._limits.remove(limit)
 
-    def waited(self, resource: str, seconds: float) -> None:
+    def observe(self, resource: str, seconds: float) -> None:
         """Pass on that work of a call waited this long for a resource that all calls share."""
         for limit in self._limits:
-            limit.delayed(resource, seconds)
+            limit.observe_delay(resource, seconds)
 
 
 # Sources: connection pools, the embedder, and the event loop.
-DELAYS = Delays()
+DELAYS = DelayBroadcast()

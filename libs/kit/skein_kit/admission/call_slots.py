@@ -23,13 +23,13 @@ class SlotsFull(Exception):
 class CallSlots:
     """The slots of one port."""
 
-    def __init__(self, *, of_connection: int, in_all: int) -> None:
+    def __init__(self, *, per_connection: int, total: int) -> None:
         """One address, or one IPv6 network of a customer, gets half of the slots."""
-        self._most = {"connection": of_connection, "address": max(1, in_all // _SHARE_OF_ADDRESS), "all": in_all}
+        self._most = {"connection": per_connection, "address": max(1, total // _SHARE_OF_ADDRESS), "all": total}
         self._taken: Counter[tuple[str, Hashable]] = Counter()
 
     @contextmanager
-    def taken_by(self, peer: str) -> Iterator[None]:
+    def occupy(self, peer: str) -> Iterator[None]:
         """Occupy a slot for a call of a peer, the connection "ipv4:192.0.2.1:50", for a block. Raises SlotsFull."""
         address = source_network(peer_address(peer))
         keys = [("connection", peer), ("all", "")]

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 # The queue is standing after this multiple of the wait in it without being empty; until then calls wait that long.
 BURST = 3
 # Bytes of a request that count as one call.
-_BYTES_A_CALL = 64 * 1024
+_BYTES_PER_CALL = 64 * 1024
 # The largest size of one call, in calls: larger messages are refused later, with their own error.
-_MOST_ROOM = 65
+_MAX_QUEUE_BYTES = 65
 # Share of the limit that the running calls of one tenant may take. The rest serves other tenants even if these calls
 # hang.
 _SHARE = 0.75
 # Ranks: calls of operators and of the cluster come first.
 _FIRST, _OTHERS = 0, 1
-_LEAST_COST = 1e-3
+_MIN_COST = 1e-3
 # Entries of flows without waiting calls that the heap may hold.
 _SPARSE = 64
 
@@ -59,13 +59,13 @@ class QueuedCall:
 
     flow: Flow
     cost: float
-    room: int
+    size: int
     arrived: float
     # The time at which it is refused if it still waits.
-    until: float
+    wait_until: float
     state: CallState = CallState.WAITING
     # Called when a waiting call's state changes.
-    told: Callable[[], None] | None = None
+    on_change: Callable[[], None] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -80,26 +80,26 @@ class Flow:
     finish: float = 0.0
     running: int = 0
     # Size of the waiting calls.
-    room: int = 0
-    is_listed: bool = False
+    size: int = 0
+    is_queued: bool = False
 
 
 class FairQueue:
     """The running and the waiting calls of one service. Times are in seconds of a monotonic clock; `at` is now."""
 
-    def __init__(self, limit: AdaptiveLimit, *, most_waiting: int, wait_seconds: float) -> None:
-        """Run `limit` calls and queue up to `most_waiting` others, for `wait_seconds` each in a standing queue."""
+    def __init__(self, limit: AdaptiveLimit, *, max_waiting: int, wait_seconds: float) -> None:
+        """Run `limit` calls and queue up to `max_waiting` others, for `wait_seconds` each in a standing queue."""
         self._limit = limit
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
         self._flows: dict[Hashable, Flow] = {}
         # Heap of flows with waiting calls, by rank and virtual time.
-        self._line: list[tuple[int, float, int, Flow]] = []
+        self._heap: list[tuple[int, float, int, Flow]] = []
         self._numbers = itertools.count()
         self._virtual = 0.0
-        self._room = 0
+        self._size = 0
         # The time since which the queue has not been empty.
-        self._standing_since = 0.0
+        self._nonempty_since = 0.0
         self.running = 0
         self.waiting = 0
 
@@ -108,7 +108,7 @@ class FairQueue:
         """The number of flows in memory."""
         return len(self._flows)
 
-    def arrive(
+    def enqueue(
         self,
         key: Hashable,
         *,
@@ -126,32 +126,32 @@ class FairQueue:
         flow = self._flows.get(key)
         if flow is None:
             flow = self._flows[key] = Flow(key, _FIRST if first else _OTHERS)
-        queued = QueuedCall(flow, max(cost, _LEAST_COST), min(_MOST_ROOM, 1 + size // _BYTES_A_CALL), at, at)
+        queued = QueuedCall(flow, max(cost, _MIN_COST), min(_MAX_QUEUE_BYTES, 1 + size // _BYTES_PER_CALL), at, at)
         # With capacity left, the waiting calls belong to tenants that have reached their share.
-        if self.running < self._limit.value and not flow.waiting and self._may_run(flow):
+        if self.running < self._limit.value and not flow.waiting and self._has_concurrency(flow):
             flow.start = max(self._virtual, flow.finish)
             self._run(queued)
             return queued
-        self._limit.look(at, is_short=True)
+        self._limit.update(at, is_short=True)
         self._next(at)
-        queued.until = at + self._patience(flow, at, left)
-        if not self._makes_room(queued):
+        queued.wait_until = at + self._max_wait(flow, at, left)
+        if not self._evict_for(queued):
             queued.state = CallState.FULL
-            self._forget(flow)
+            self._drop_idle_flow(flow)
             return queued
         if not self.waiting:
-            self._standing_since = at
+            self._nonempty_since = at
         # `_next` may have dropped the flow, because its calls were late.
         self._flows[key] = flow
         flow.waiting.append(queued)
-        flow.room += queued.room
-        self._room += queued.room
+        flow.size += queued.size
+        self._size += queued.size
         self.waiting += 1
-        self._list(flow)
+        self._push(flow)
         self._next(at)
         return queued
 
-    def leave(self, queued: QueuedCall, at: float) -> None:
+    def finish(self, queued: QueuedCall, at: float) -> None:
         """End a running call, or remove a waiting one whose caller is gone."""
         flow = queued.flow
         if queued.state is CallState.RUNNING:
@@ -162,38 +162,38 @@ class FairQueue:
             self._drop(queued, CallState.OVER)
         else:
             return
-        self._limit.look(at, is_short=bool(self.waiting))
+        self._limit.update(at, is_short=bool(self.waiting))
         self._next(at)
-        self._forget(flow)
+        self._drop_idle_flow(flow)
 
-    def late(self, queued: QueuedCall, at: float) -> None:
-        """Refuse a call that has waited until its `until`."""
+    def time_out(self, queued: QueuedCall, at: float) -> None:
+        """Refuse a call that has waited until its `wait_until`."""
         if queued.state is CallState.WAITING:
             self._drop(queued, CallState.LATE)
-            self._limit.look(at, is_short=True)
+            self._limit.update(at, is_short=True)
             self._next(at)
-            self._forget(queued.flow)
+            self._drop_idle_flow(queued.flow)
 
-    def _patience(self, flow: Flow, at: float, left: float | None) -> float:
+    def _max_wait(self, flow: Flow, at: float, left: float | None) -> float:
         burst = BURST * self._wait_seconds
-        is_standing = flow.waiting and at - self._standing_since > burst
+        is_standing = flow.waiting and at - self._nonempty_since > burst
         seconds = self._wait_seconds if is_standing else burst
         # Some time must remain for the work.
         return seconds if left is None else min(seconds, left / 2)
 
-    def _makes_room(self, queued: QueuedCall) -> bool:
-        while self._room + queued.room > self._most_waiting:
+    def _evict_for(self, queued: QueuedCall) -> bool:
+        while self._size + queued.size > self._max_waiting:
             lines = [flow for flow in self._flows.values() if flow.waiting and flow.rank >= queued.flow.rank]
-            longest = max(lines, key=lambda flow: flow.room, default=None)
+            longest = max(lines, key=lambda flow: flow.size, default=None)
             if longest is None:
                 return False
-            if longest.rank == queued.flow.rank and longest.room <= queued.flow.room + queued.room:
+            if longest.rank == queued.flow.rank and longest.size <= queued.flow.size + queued.size:
                 return False
             self._drop(longest.waiting[-1], CallState.FULL)
-            self._forget(longest)
+            self._drop_idle_flow(longest)
         return True
 
-    def _may_run(self, flow: Flow) -> bool:
+    def _has_concurrency(self, flow: Flow) -> bool:
         return flow.running < max(1, int(self._limit.value * _SHARE))
 
     def _run(self, queued: QueuedCall) -> None:
@@ -204,67 +204,67 @@ class FairQueue:
         self.running += 1
         queued.state = CallState.RUNNING
 
-    def _list(self, flow: Flow) -> None:
-        if not flow.is_listed:
-            flow.is_listed = True
+    def _push(self, flow: Flow) -> None:
+        if not flow.is_queued:
+            flow.is_queued = True
             flow.start = max(self._virtual, flow.finish)
-            heapq.heappush(self._line, (flow.rank, flow.start, next(self._numbers), flow))
-            if len(self._line) > _SPARSE + 2 * len(self._flows):
+            heapq.heappush(self._heap, (flow.rank, flow.start, next(self._numbers), flow))
+            if len(self._heap) > _SPARSE + 2 * len(self._flows):
                 self._compact()
 
     def _compact(self) -> None:
         """Remove flows without waiting calls from the heap; `_next` would skip them one by one."""
-        for entry in self._line:
-            entry[3].is_listed = bool(entry[3].waiting)
-        self._line = [entry for entry in self._line if entry[3].is_listed]
-        heapq.heapify(self._line)
+        for entry in self._heap:
+            entry[3].is_queued = bool(entry[3].waiting)
+        self._heap = [entry for entry in self._heap if entry[3].is_queued]
+        heapq.heapify(self._heap)
 
     def _next(self, at: float) -> None:
         """Run waiting calls while there is capacity."""
         skipped: list[tuple[int, float, int, Flow]] = []
-        while self._line and self.running < self._limit.value:
-            entry = heapq.heappop(self._line)
+        while self._heap and self.running < self._limit.value:
+            entry = heapq.heappop(self._heap)
             flow = entry[3]
             if not flow.waiting:
-                flow.is_listed = False
+                flow.is_queued = False
                 continue
-            if not self._may_run(flow):
+            if not self._has_concurrency(flow):
                 skipped.append(entry)
                 continue
-            flow.is_listed = False
+            flow.is_queued = False
             queued = flow.waiting[0]
-            if queued.until < at:
+            if queued.wait_until < at:
                 self._drop(queued, CallState.LATE)
-                self._forget(flow)
+                self._drop_idle_flow(flow)
             else:
                 self._unqueue(queued)
                 self._run(queued)
-                _tell(queued)
+                _notify(queued)
             if flow.waiting:
-                self._list(flow)
+                self._push(flow)
         for entry in skipped:
-            heapq.heappush(self._line, entry)
-        while self._line and not self._line[0][3].waiting:
-            heapq.heappop(self._line)[3].is_listed = False
+            heapq.heappush(self._heap, entry)
+        while self._heap and not self._heap[0][3].waiting:
+            heapq.heappop(self._heap)[3].is_queued = False
 
     def _drop(self, queued: QueuedCall, state: CallState) -> None:
         queued.state = state
         self._unqueue(queued)
-        _tell(queued)
+        _notify(queued)
 
     def _unqueue(self, queued: QueuedCall) -> None:
         flow = queued.flow
         flow.waiting.remove(queued)
-        flow.room -= queued.room
-        self._room -= queued.room
+        flow.size -= queued.size
+        self._size -= queued.size
         self.waiting -= 1
 
-    def _forget(self, flow: Flow) -> None:
+    def _drop_idle_flow(self, flow: Flow) -> None:
         """Drop a flow without calls: its virtual time is worth one call at most."""
         if not flow.waiting and not flow.running:
             self._flows.pop(flow.key, None)
 
 
-def _tell(queued: QueuedCall) -> None:
-    if queued.told is not None:
-        queued.told()
+def _notify(queued: QueuedCall) -> None:
+    if queued.on_change is not None:
+        queued.on_change()

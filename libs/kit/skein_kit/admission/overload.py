@@ -47,17 +47,17 @@ WAIT = Histogram(
 _LOOP = "event loop"
 # The cost of a method is a running mean of the duration of its calls, in seconds; this is the weight of a new one.
 _NEWEST = 0.1
-_FIRST_GUESS_SECONDS = 0.01
+_INITIAL_RETRY_SECONDS = 0.01
 # Pause before a retry that refused callers get, multiplied when many calls are refused.
 _RETRY_AFTER_SECONDS = 0.25
-_MOST_RETRY_FACTOR = 8
+_MAX_RETRY_FACTOR = 8
 _RECENT = 0.02
 _MOMENT_SECONDS = 1.0
 # Services that other services call for every caller.
 _INTERNAL_SERVICES = ("IdentityService", "UpkeepService", "IndexService")
 _OPERATORS, _INTERNAL = "operators", "internal"
 # The hops of a call over a socket up to which it is limited: from outside, or from the first service it reached.
-_DEEPEST = 1
+_MAX_HOPS = 1
 
 
 class AdmissionControl:
@@ -67,12 +67,12 @@ class AdmissionControl:
         """At the edge every call comes from outside, whatever its metadata says."""
         self._is_edge = is_edge
         self._limit = AdaptiveLimit(
-            least=settings.admission_calls_least,
-            most=settings.admission_calls_most,
+            minimum=settings.admission_calls_least,
+            maximum=settings.admission_calls_most,
             target_seconds=settings.admission_delay_seconds,
         )
-        self._turns = FairQueue(
-            self._limit, most_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
+        self._queue = FairQueue(
+            self._limit, max_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
         )
         self._is_sampling = False
         # Running mean: the share of calls that was admitted.
@@ -81,15 +81,15 @@ class AdmissionControl:
         self._wait = WAIT.labels(service)
         self._shed = {CallState.FULL: SHED.labels(service, "full"), CallState.LATE: SHED.labels(service, "late")}
         LIMIT.labels(service).set_function(lambda: self._limit.value)
-        QUEUE.labels(service).set_function(lambda: self._turns.waiting)
+        QUEUE.labels(service).set_function(lambda: self._queue.waiting)
 
     @property
-    def is_refusing(self) -> bool:
+    def is_shedding(self) -> bool:
         """Whether a call was refused within the last second."""
         return time.monotonic() - self._refused_at < _MOMENT_SECONDS
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def observing_delays(self) -> Iterator[None]:
         """Feed the limit with the queueing delays of this process while the block runs."""
         DELAYS.add(self._limit)
         try:
@@ -97,52 +97,52 @@ class AdmissionControl:
         finally:
             DELAYS.remove(self._limit)
 
-    def in_turn(self, path: str, handler: Handler) -> Handler:
+    def limit_concurrency(self, path: str, handler: Handler) -> Handler:
         """Wrap a method's handler: its calls run when they are admitted."""
         is_internal = path.split("/")[1].endswith(_INTERNAL_SERVICES)
-        cost = _FIRST_GUESS_SECONDS
+        cost = _INITIAL_RETRY_SECONDS
 
         async def counted(request: Any, call: Call) -> Any:
             nonlocal cost
             key, first = (_INTERNAL, True) if is_internal else _flow(call)
-            queued = await self._turn(key, call, cost=cost, size=_size_of(request), first=first)
-            started, call.has_turn = time.monotonic(), True
+            queued = await self._admit(key, call, cost=cost, size=_size_of(request), first=first)
+            started, call.is_admitted = time.monotonic(), True
             try:
                 return await handler(request, call)
             finally:
                 ended = time.monotonic()
-                self._turns.leave(queued, ended)
+                self._queue.finish(queued, ended)
                 cost += (ended - started - cost) * _NEWEST
 
         def answer(request: Any, call: Call) -> Awaitable[Any]:
-            return counted(request, call) if self._enters(call) else handler(request, call)
+            return counted(request, call) if self._is_limited_here(call) else handler(request, call)
 
         return answer
 
-    def _enters(self, call: Call) -> bool:
+    def _is_limited_here(self, call: Call) -> bool:
         """Return whether this service limits the call."""
         if self._is_edge:
             call.hops = 0
             return True
-        if call.hops > (0 if call.peer_address == IN_PROCESS else _DEEPEST):
+        if call.hops > (0 if call.peer_address == IN_PROCESS else _MAX_HOPS):
             return False
         return call.caller is None or SYSTEM not in call.caller.permissions
 
-    async def _turn(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> QueuedCall:
+    async def _admit(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> QueuedCall:
         """Wait until a call is admitted. Raises Overloaded."""
         loop, at = asyncio.get_running_loop(), time.monotonic()
         if not self._is_sampling:
             # Samples the delay of the event loop: nearly 0 while it is idle.
             self._is_sampling = True
-            loop.call_soon(self._sampled, at)
+            loop.call_soon(self._on_loop_sample, at)
         left = None if call.deadline is None else call.deadline - loop.time()
-        queued = self._turns.arrive(key, at=at, cost=cost, size=size, left=left, first=first)
+        queued = self._queue.enqueue(key, at=at, cost=cost, size=size, left=left, first=first)
         if queued.state is CallState.RUNNING:
             self._wait.observe(0.0)
             self._admitted += (1 - self._admitted) * _RECENT
             return queued
         if queued.state is CallState.WAITING:
-            state = await self._waited(queued, loop)
+            state = await self._wait_admitted(queued, loop)
             self._wait.observe(time.monotonic() - at)
             if state is CallState.RUNNING:
                 self._admitted += (1 - self._admitted) * _RECENT
@@ -150,10 +150,10 @@ class AdmissionControl:
         self._admitted -= self._admitted * _RECENT
         self._refused_at = time.monotonic()
         self._shed[queued.state].inc()
-        factor = 1 / max(self._admitted, 1 / _MOST_RETRY_FACTOR)
-        raise Overloaded(after=_RETRY_AFTER_SECONDS * factor)
+        factor = 1 / max(self._admitted, 1 / _MAX_RETRY_FACTOR)
+        raise Overloaded(retry_after=_RETRY_AFTER_SECONDS * factor)
 
-    async def _waited(self, queued: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
+    async def _wait_admitted(self, queued: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
         """Wait until a call is admitted or refused; return its state."""
         changed = loop.create_future()
 
@@ -161,23 +161,23 @@ class AdmissionControl:
             if not changed.done():
                 changed.set_result(None)
 
-        queued.told = notify
-        timer = loop.call_later(queued.until - queued.arrived, self._late, queued)
+        queued.on_change = notify
+        timer = loop.call_later(queued.wait_until - queued.arrived, self._time_out, queued)
         try:
             await changed
         except asyncio.CancelledError:
-            self._turns.leave(queued, time.monotonic())
+            self._queue.finish(queued, time.monotonic())
             raise
         finally:
             timer.cancel()
         return queued.state
 
-    def _late(self, queued: QueuedCall) -> None:
-        self._turns.late(queued, time.monotonic())
+    def _time_out(self, queued: QueuedCall) -> None:
+        self._queue.time_out(queued, time.monotonic())
 
-    def _sampled(self, at: float) -> None:
+    def _on_loop_sample(self, at: float) -> None:
         self._is_sampling = False
-        self._limit.delayed(_LOOP, time.monotonic() - at)
+        self._limit.observe_delay(_LOOP, time.monotonic() - at)
 
 
 def _size_of(request: Any) -> int:

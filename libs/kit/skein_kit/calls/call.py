@@ -13,7 +13,13 @@ from urllib.parse import unquote
 from google.rpc.status_pb2 import Status
 from grpc import aio
 
-from skein_kit.calls.database_revision import MIN_REVISION_KEY, READS, REVISION_KEY, format_revision, min_revision_of
+from skein_kit.calls.database_revision import (
+    MIN_REVISION_KEY,
+    REPLICA_READS,
+    REVISION_KEY,
+    format_revision,
+    min_revision_of,
+)
 from skein_kit.errors import STATUS_DETAILS_KEY
 
 if TYPE_CHECKING:
@@ -36,7 +42,7 @@ ADDRESS_KEY = "skein-client-address"
 # The agent and the session that a caller says it works for: claims for the access log, without effect on permissions.
 CLAIMED_AGENT_KEY = "skein-agent-id"
 CLAIMED_SESSION_KEY = "skein-session-id"
-AGENT_KEY = "skein-user-agent"
+USER_AGENT_KEY = "skein-user-agent"
 # The number of services that a call has passed; the gateway drops a caller's own value.
 HOPS_KEY = "skein-hops"
 # The peer of a call within the process.
@@ -60,21 +66,21 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.peer_address = peer
         # The address of the original caller; empty for the cluster's own work.
         self.client_address = metadata.get(ADDRESS_KEY, "")
-        self.user_agent = metadata.get(AGENT_KEY, "")
+        self.user_agent = metadata.get(USER_AGENT_KEY, "")
         # Services that the original call has passed since admission control admitted it.
         self.hops = _hops(metadata.get(HOPS_KEY, ""))
         # Admission control of this service admitted it.
-        self.has_turn = False
+        self.is_admitted = False
         self.request_id = _request_id(metadata.get(REQUEST_ID_KEY, "")[:_MAX_REQUEST_ID])
         self.caller: Caller | None = None
         # Signs the service's page tokens; empty until its database has answered once.
-        self.handle_key = b""
+        self.page_token_key = b""
         # The database revision that the answer must show; None: the newest.
         self.min_revision = min_revision_of(path, metadata.get(MIN_REVISION_KEY))
         # The newest revision that the call read or wrote; 0: unknown.
         self.revision = 0
         # Sent with the calls made on behalf of this one.
-        self.token = ""
+        self.identity_token = ""
         # The resource for which an access token must have been issued; empty: the API.
         self.audience = ""
         # 32 hexadecimal digits; empty while tracing is off.
@@ -82,17 +88,17 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         # Links a latency to the call's trace; None when the trace is not recorded.
         self.exemplar: dict[str, str] | None = None
         # Sends a message of a stream; None for a unary call.
-        self.writer: Callable[[Any], Awaitable[None]] | None = None
+        self.write_message: Callable[[Any], Awaitable[None]] | None = None
         # The time limit of one operation within a stream; None for a unary call.
-        self.step_seconds: float | None = None
+        self.operation_seconds: float | None = None
 
-    def entered(self, address: str) -> None:
+    def set_origin(self, address: str) -> None:
         """Set the origin of a call that enters the cluster here; its own metadata is not trusted."""
         self.client_address = address
         self.hops = 0
         self.user_agent = _UNPRINTABLE.sub("?", self.metadata.get("user-agent", "")[:_MAX_USER_AGENT])
 
-    def saw(self, revision: int) -> None:
+    def observe_revision(self, revision: int) -> None:
         """Note that the call's answer shows this revision of the database."""
         self.revision = max(self.revision, revision)
 
@@ -109,24 +115,24 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
     @property
     def reports_revision(self) -> bool:
         """Whether the answer should carry its revision: the call writes, or its caller continues from there."""
-        return self.min_revision is not None or self.path not in READS
+        return self.min_revision is not None or self.path not in REPLICA_READS
 
     def revision_trailers(self) -> tuple[tuple[str, str], ...]:
         """Return the trailing metadata that reports the revision of an answer or an error; empty without one."""
         return ((REVISION_KEY, format_revision(self.revision)),) if self.revision else ()
 
-    def facts(self) -> dict[str, str]:
+    def log_fields(self) -> dict[str, str]:
         """Return the ids of this call for a log line that is written after it."""
         tenant_id = self.caller.tenant_id if self.caller is not None else None
         known = {"request_id": self.request_id, "trace_id": self.trace_id, "tenant_id": str(tenant_id or "")}
         return {name: value for name, value in known.items() if value}
 
-    def remaining(self) -> float | None:
+    def remaining_seconds(self) -> float | None:
         """Return the seconds left for the next operation; None without a limit."""
         if self.deadline is None:
-            return self.step_seconds
+            return self.operation_seconds
         left = max(0.0, self.deadline - asyncio.get_running_loop().time())
-        return left if self.step_seconds is None else min(left, self.step_seconds)
+        return left if self.operation_seconds is None else min(left, self.operation_seconds)
 
     # grpc's interface follows; libraries may use it, the servicers of Skein use only `write`.
 
@@ -136,9 +142,9 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 
     async def write(self, message: Any) -> None:
         """Send a message of a stream. Raises NotImplementedError in a unary call."""
-        if self.writer is None:
+        if self.write_message is None:
             raise NotImplementedError
-        await self.writer(message)
+        await self.write_message(message)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """End the call with a status."""
@@ -184,7 +190,7 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 
     def time_remaining(self) -> float:
         """Return the seconds left."""
-        left = self.remaining()
+        left = self.remaining_seconds()
         return float("inf") if left is None else left
 
     async def abort_with_status(self, status: grpc.Status) -> Any:

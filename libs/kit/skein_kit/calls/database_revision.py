@@ -18,7 +18,7 @@ _DIGITS = 16
 _REVISION = re.compile(rf"[0-9a-f]{{1,{_DIGITS}}}")
 
 # Methods that replicas may answer. No decision about identity, uniqueness or the order of events depends on them.
-READS = frozenset(
+REPLICA_READS = frozenset(
     f"/skein.{service}/{method}"
     for service, methods in {
         "memory.v1.MemoryService": ("GetMemory", "BatchGetMemories", "ListMemories"),
@@ -36,11 +36,11 @@ READS = frozenset(
 SERVICES = frozenset({"memory", "session", "recall"})
 
 
-def min_revision_of(path: str, said: str | None) -> int | None:
+def min_revision_of(path: str, header: str | None) -> int | None:
     """Return the revision that a call must show; None when only the primary may answer it."""
-    if said is None or path not in READS:
+    if header is None or path not in REPLICA_READS:
         return None
-    return int(said, 16) if _REVISION.fullmatch(said) else UNREACHABLE_REVISION
+    return int(header, 16) if _REVISION.fullmatch(header) else UNREACHABLE_REVISION
 
 
 def format_revision(revision: int) -> str:

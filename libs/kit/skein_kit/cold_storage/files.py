@@ -44,12 +44,12 @@ class ColdFiles:
         """Write lines to a file with their checksum in its name."""
         return await asyncio.to_thread(self._write, tenant_id, archive_id, "\n".join(lines))
 
-    async def read(self, tenant_id: UUID, archive_id: UUID, written: FileInfo) -> Sequence[str]:
-        """Return the lines of a file. Raises ArchiveDamaged when it is missing or differs from `written`.
+    async def read(self, tenant_id: UUID, archive_id: UUID, file_info: FileInfo) -> Sequence[str]:
+        """Return the lines of a file. Raises ArchiveDamaged when it is missing or differs from `file_info`.
 
         A file with other bytes is refused before it is decompressed, and never read beyond the expected length.
         """
-        return await asyncio.to_thread(self._read, tenant_id, archive_id, written)
+        return await asyncio.to_thread(self._read, tenant_id, archive_id, file_info)
 
     async def delete(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> None:
         """Delete a file, also a partly written one; ignore one that does not exist."""
@@ -59,13 +59,15 @@ class ColdFiles:
         """Delete every file of a tenant, referenced or not; return their number."""
         return await asyncio.to_thread(self._delete_tenant, tenant_id)
 
-    async def sweep(self, tenant_id: UUID, named: Collection[tuple[UUID, bytes]], *, older_than: datetime) -> int:
-        """Delete a tenant's files that are not in `named` (archive id and checksum); return their number.
+    async def delete_unreferenced(
+        self, tenant_id: UUID, referenced: Collection[tuple[UUID, bytes]], *, older_than: datetime
+    ) -> int:
+        """Delete a tenant's files that are not in `referenced` (archive id and checksum); return their number.
 
         A process that ended between two steps leaves such files. `older_than` must be longer ago than any write takes,
         because a new file is referenced only after it is written.
         """
-        return await asyncio.to_thread(self._sweep, tenant_id, named, older_than.timestamp())
+        return await asyncio.to_thread(self._delete_unreferenced, tenant_id, referenced, older_than.timestamp())
 
     @staticmethod
     def pack(lines: Iterable[str]) -> tuple[bytes, FileInfo]:
@@ -74,17 +76,17 @@ class ColdFiles:
         packed = gzip.compress("\n".join(lines).encode(), mtime=0)
         return packed, FileInfo(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
 
-    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: FileInfo) -> None:
+    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, file_info: FileInfo) -> None:
         """Write the bytes that `pack` returned."""
-        await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, written)
+        await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, file_info)
 
     def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> FileInfo:
         packed, written = self.pack([text])
         self._write_packed(tenant_id, archive_id, packed, written)
         return written
 
-    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: FileInfo) -> None:
-        path = self._path(tenant_id, archive_id, written.checksum)
+    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, file_info: FileInfo) -> None:
+        path = self._path(tenant_id, archive_id, file_info.checksum)
         made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         part = _part(path)
@@ -98,13 +100,13 @@ class ColdFiles:
         for folder in (path.parent, *(new.parent for new in made)):
             _sync(folder)
 
-    def _read(self, tenant_id: UUID, archive_id: UUID, written: FileInfo) -> Sequence[str]:
+    def _read(self, tenant_id: UUID, archive_id: UUID, file_info: FileInfo) -> Sequence[str]:
         try:
-            with open(self._path(tenant_id, archive_id, written.checksum), "rb", opener=_open_at_once) as file:
-                packed = file.read(written.byte_count + 1) or b""
+            with open(self._path(tenant_id, archive_id, file_info.checksum), "rb", opener=_open_at_once) as file:
+                packed = file.read(file_info.byte_count + 1) or b""
         except OSError as error:
             raise ArchiveDamaged(archive_id=str(archive_id)) from error
-        if hashlib.sha256(packed).digest() != written.checksum:
+        if hashlib.sha256(packed).digest() != file_info.checksum:
             raise ArchiveDamaged(archive_id=str(archive_id))
         # The checksum matches, so these are the bytes of `pack`, and they decompress.
         text = gzip.decompress(packed).decode()
@@ -129,8 +131,10 @@ class ColdFiles:
             folder.rmdir()
         return len(files)
 
-    def _sweep(self, tenant_id: UUID, named: Collection[tuple[UUID, bytes]], older_than: float) -> int:
-        kept = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in named}
+    def _delete_unreferenced(
+        self, tenant_id: UUID, referenced: Collection[tuple[UUID, bytes]], older_than: float
+    ) -> int:
+        kept = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in referenced}
         folder, removed = self._folder / str(tenant_id), 0
         for file in list(folder.iterdir()) if folder.is_dir() else ():
             with suppress(FileNotFoundError):

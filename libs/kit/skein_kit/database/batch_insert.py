@@ -21,31 +21,31 @@ _FEW = 4
 
 
 class InsertRows(NamedTuple):
-    """Rows of one table and the query that inserts them; up to `few` rows join the single statement.
+    """Rows of one table and the query that inserts them; up to `single_statement_rows` rows join the single statement.
 
-    `shared` names the last parameters of the query, whose values all rows take from the first one.
+    `shared_parameters` names the last parameters of the query, whose values all rows take from the first one.
     """
 
     query: Query
     rows: Sequence[Mapping[str, object]]
-    few: int = _FEW
-    shared: tuple[str, ...] = ()
+    single_statement_rows: int = _FEW
+    shared_parameters: tuple[str, ...] = ()
 
     @property
     def part(self) -> InsertPart:
-        """The part of a combined statement. Raises ValueError when `shared` are not the query's last parameters."""
+        """The part of a combined statement. Raises ValueError unless `shared_parameters` are the query's last ones."""
         names = self.query.parameters
-        if names[len(names) - len(self.shared) :] != self.shared:
-            message = f"the last parameters of {self.query.name} are not {', '.join(self.shared)}"
+        if names[len(names) - len(self.shared_parameters) :] != self.shared_parameters:
+            message = f"the last parameters of {self.query.name} are not {', '.join(self.shared_parameters)}"
             raise ValueError(message)
-        return InsertPart(self.query, len(self.rows), len(self.shared))
+        return InsertPart(self.query, len(self.rows), len(self.shared_parameters))
 
     @property
     def values(self) -> list[object]:
         """The values of the part, in order."""
-        own = self.query.parameters[1 : len(self.query.parameters) - len(self.shared)]
+        own = self.query.parameters[1 : len(self.query.parameters) - len(self.shared_parameters)]
         values = [row[name] for row in self.rows for name in own]
-        return [*values, *(self.rows[0][name] for name in self.shared)]
+        return [*values, *(self.rows[0][name] for name in self.shared_parameters)]
 
 
 async def insert_batch(tx: Transaction, tenant_id: UUID, tables: Sequence[InsertRows]) -> None:
@@ -74,7 +74,7 @@ async def insert_batch_and_fetch(
 
 def _split_few(tables: Sequence[InsertRows]) -> tuple[list[InsertRows], list[InsertRows]]:
     nonempty = [part for part in tables if part.rows]
-    few = list(takewhile(lambda part: len(part.rows) <= part.few, nonempty))
+    few = list(takewhile(lambda part: len(part.rows) <= part.single_statement_rows, nonempty))
     return few, nonempty[len(few) :]
 
 

@@ -44,33 +44,33 @@ class ConnectionPool:
     """The connections of one pool. The owner of the asyncpg pool closes it."""
 
     def __init__(
-        self, pool: asyncpg.Pool[asyncpg.Record], *, whose: str, timeout: float, pooled: bool, reads: bool,
+        self, pool: asyncpg.Pool[asyncpg.Record], *, pool_name: str, timeout: float, pooled: bool, only_reads: bool,
         read_seconds: float,
     ) -> None:  # fmt: skip
-        """`whose` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
+        """`pool_name` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
 
-        `pooled`: a PgBouncer lies between; `reads`: every transaction is read-only; `read_seconds`: the limit of one
-        statement of a read-only transaction (0: the deadline of its call).
+        `pooled`: a PgBouncer lies between; `only_reads`: every transaction is read-only; `read_seconds`: the limit of
+        one statement of a read-only transaction (0: the deadline of its call).
         """
         self._read_seconds = read_seconds
-        self._only_reads = reads
+        self._only_reads = only_reads
         self._pool = pool
         settings = transaction_settings() if pooled else ""
         self._begin_reading = f"BEGIN READ ONLY{settings}"
-        self._begin = self._begin_reading if reads else f"BEGIN{settings}"
+        self._begin = self._begin_reading if only_reads else f"BEGIN{settings}"
         self._timeout = timeout
         # Connections that return to the pool in the background.
-        self._returning: set[asyncio.Future[None]] = set()
+        self._releasing: set[asyncio.Future[None]] = set()
         self._deferred = DeferredCommitPool(self.commit_in_background)
         # A PgBouncer assigns a server connection to each open transaction: a deferred one would block others.
         self._can_defer = not pooled
         self._waiting = 0
         # Grows when the server does not answer, so that every connection is replaced.
         self.generation = 0
-        self._wait = POOL_WAIT.labels(whose)
-        self._resource = f"database connections of {whose}"
-        POOL_LIMIT.labels(whose).set(pool.get_max_size())
-        busy, idle = POOL_SIZE.labels(whose, "busy"), POOL_SIZE.labels(whose, "idle")
+        self._wait = POOL_WAIT.labels(pool_name)
+        self._resource = f"database connections of {pool_name}"
+        POOL_LIMIT.labels(pool_name).set(pool.get_max_size())
+        busy, idle = POOL_SIZE.labels(pool_name, "busy"), POOL_SIZE.labels(pool_name, "idle")
         busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._deferred))
         idle.set_function(lambda: pool.get_idle_size() + len(self._deferred))
 
@@ -156,12 +156,12 @@ class ConnectionPool:
 
     def _waited(self, seconds: float) -> None:
         self._wait.observe(seconds)
-        DELAYS.waited(self._resource, seconds)
+        DELAYS.observe(self._resource, seconds)
 
     def _return(self, connection: Connection, ending: str) -> asyncio.Future[None]:
         returning = asyncio.ensure_future(self._end_and_release(connection, ending))
-        self._returning.add(returning)
-        returning.add_done_callback(self._returning.discard)
+        self._releasing.add(returning)
+        returning.add_done_callback(self._releasing.discard)
         return returning
 
     async def _replace_all(self, connection: Connection) -> None:
@@ -202,7 +202,7 @@ def timeout_settings(version: int, read_seconds: float = 0.0, *, only_reads: boo
     keep its locks. Servers before version 17 end only idle transactions.
     """
     call = current_call()
-    left = None if call is None else call.remaining()
+    left = None if call is None else call.remaining_seconds()
     abandoned = "transaction_timeout" if version >= _HAS_TRANSACTION_TIMEOUT else "idle_in_transaction_session_timeout"
     if call is None or left is None:
         return f"; SET LOCAL {abandoned} = {_BACKGROUND_MILLISECONDS}"

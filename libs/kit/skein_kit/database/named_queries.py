@@ -32,13 +32,13 @@ class Query:
     """One statement with its name, its description and the order of its parameters."""
 
     name: str
-    promise: str
+    description: str
     text: str
     parameters: tuple[str, ...]
     operation: str
 
     @classmethod
-    def of(cls, name: str, body: str) -> Query:
+    def parse(cls, name: str, body: str) -> Query:
         """Parse a query: `:name` placeholders become `$1`, `$2`, ... in order of first use."""
         promise = " ".join(line.removeprefix("--").strip() for line in body.splitlines() if line.startswith("--"))
         order: list[str] = []
@@ -46,7 +46,7 @@ class Query:
         operation = text.split(None, 1)[0].upper() if text else ""
         # The name is part of the text, so that the log of Postgres names the query.
         return cls(
-            name=name, promise=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
+            name=name, description=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
         )
 
     def bind(self, values: Mapping[str, object]) -> list[object]:
@@ -106,16 +106,16 @@ def multi_row_insert(query: Query, count: int) -> str:
         message = f"{query.name} is not an INSERT of rows that starts with :tenant_id"
         raise ValueError(message)
     own = len(query.parameters) - 1
-    rows = ", ".join(_moved(match.group(1), index * own, shared=1) for index in range(count))
+    rows = ", ".join(_renumber_placeholders(match.group(1), index * own, shared=1) for index in range(count))
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
 
 
 class InsertPart(NamedTuple):
-    """The number of rows that a query inserts; they share the values of its last `shared` parameters."""
+    """The number of rows that a query inserts; they share the values of its last `shared_count` parameters."""
 
     query: Query
     rows: int
-    shared: int = 0
+    shared_count: int = 0
 
 
 @lru_cache(maxsize=4096)
@@ -131,18 +131,18 @@ def combine_inserts(parts: tuple[InsertPart, ...], last: Query | None = None) ->
         first, each = len(names) - 1, len(query.parameters) - 1
         text = grouped_insert(query, each - shared, 1, count).text if shared else multi_row_insert(query, count)
         # A sharded database takes only a statement that returns rows as a table.
-        inserts.append(f"part_{index} AS ({_moved(text, first, shared=1)} RETURNING 1)")
+        inserts.append(f"part_{index} AS ({_renumber_placeholders(text, first, shared=1)} RETURNING 1)")
         names += [f"value_{number}" for number in range(first, first + count * (each - shared) + shared)]
     ending = "SELECT 1"
     if last is not None:
-        ending = _moved(last.text, len(names))
+        ending = _renumber_placeholders(last.text, len(names))
         names += last.parameters
     name = "+".join([part.query.name for part in parts] + ([last.name] if last is not None else []))
     text = f"/* {name} */ WITH {', '.join(inserts)} {ending}"
-    return Query(name=name, promise="", text=text, parameters=tuple(names), operation="WITH")
+    return Query(name=name, description="", text=text, parameters=tuple(names), operation="WITH")
 
 
-def _moved(text: str, offset: int, *, shared: int = 0) -> str:
+def _renumber_placeholders(text: str, offset: int, *, shared: int = 0) -> str:
     """Return a text with its parameters renumbered by an offset, except the first `shared` ones."""
 
     def moved(match: re.Match[str]) -> str:
@@ -261,7 +261,7 @@ class Queries:
     by_name: Mapping[str, Query]
 
     @classmethod
-    def of(cls, package: str) -> Queries:
+    def load(cls, package: str) -> Queries:
         """Read every .sql file of a package except its migrations. Raises ValueError for a duplicate name."""
         queries: dict[str, Query] = {}
         for file in _query_files(resources.files(package)):
@@ -289,4 +289,4 @@ def _query_files(folder: Traversable) -> Iterator[Traversable]:
 def parse(text: str) -> list[Query]:
     """Split the text of a file into its queries."""
     parts = _HEADER.split(text)
-    return [Query.of(name, body) for name, body in zip(parts[1::2], parts[2::2], strict=True)]
+    return [Query.parse(name, body) for name, body in zip(parts[1::2], parts[2::2], strict=True)]

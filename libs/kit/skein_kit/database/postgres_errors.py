@@ -79,5 +79,5 @@ def _has_time_left() -> bool:
     call = current_call()
     if call is None:
         return False
-    left = call.remaining()
+    left = call.remaining_seconds()
     return left is None or left > 0

@@ -34,9 +34,9 @@ class DatabaseProbe:
         try:
             yield probe
         finally:
-            probe.hang_up()
+            probe.terminate()
 
-    async def value(self, query: Query) -> Any:
+    async def fetch_value(self, query: Query) -> Any:
         """Return the first column of the first row. The caller sets a timeout. Raises the errors of the driver."""
         async with self._one_at_a_time:
             try:
@@ -45,10 +45,10 @@ class DatabaseProbe:
                 return await self._connection.fetchval(query.text)
             except BaseException:
                 # Also when cancelled: a later query must not wait behind one to a server that hangs.
-                self.hang_up()
+                self.terminate()
                 raise
 
-    def hang_up(self) -> None:
+    def terminate(self) -> None:
         """Close the connection without waiting for the server."""
         if self._connection is not None:
             self._connection.terminate()

@@ -27,7 +27,7 @@ from skein_kit.database.deferred_commit import ClosedConnection
 from skein_kit.database.postgres_errors import raise_rpc_error
 from skein_kit.database.query_observer import SLOW_SECONDS, QueryObserver
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
-from skein_kit.telemetry.metrics import REPLICA_READS
+from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ NO_TENANT = UUID(int=0)
 # Prepared statements that one connection keeps; bulk inserts have one for each number of rows.
 STATEMENT_CACHE = 512
 # The position in the log that a server has written or replayed.
-_LOG_POSITION = named_queries.Queries.of("skein_kit")["log_position"]
+_LOG_POSITION = named_queries.Queries.load("skein_kit")["log_position"]
 # A replica is usually one millisecond behind; one that is further behind is left to catch up.
 _ATTEMPTS, _PAUSE_SECONDS = 4, 0.003
 # A lag that no replica replays within these attempts. A caller may also have invented the revision.
@@ -71,20 +71,20 @@ class Transaction:
         # Statements to send with the commit.
         self.commit_prefix = ""
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Refuse further statements: another transaction may use the connection from now on."""
         self._connection = ClosedConnection()
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
-        with self.database.observed(query) as seen:
+        with self.database.observer(query) as seen:
             rows: list[asyncpg.Record] = await self._connection.fetch(query.text, *query.bind(values))
             seen.rows = len(rows)
         return rows
 
     async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
         """Return the first row; None when there is none."""
-        with self.database.observed(query) as seen:
+        with self.database.observer(query) as seen:
             row: asyncpg.Record | None = await self._connection.fetchrow(query.text, *query.bind(values))
             seen.rows = int(row is not None)
         return row
@@ -96,25 +96,25 @@ class Transaction:
 
     async def execute(self, query: Query, **values: object) -> int:
         """Run a statement and return the number of affected rows."""
-        with self.database.observed(query) as seen:
+        with self.database.observer(query) as seen:
             status = await self._connection.execute(query.text, *query.bind(values))
             seen.rows = _count(status)
         return seen.rows
 
-    def with_commit(self, query: Query, **values: int | str | UUID) -> None:
+    def execute_with_commit(self, query: Query, **values: int | str | UUID) -> None:
         """Run a statement together with the commit, which saves a round trip; its result is lost."""
         self.commit_prefix += f"{named_queries.inline_values(query, values)}; "
 
-    async def plan(self, *, again: bool) -> None:
-        """From now on plan statements for each call (`again`) or once per connection, as TxOptions.plan_once does."""
-        mode = "force_custom_plan" if again else "force_generic_plan"
+    async def set_plan_mode(self, *, replan: bool) -> None:
+        """From now on plan statements for each call (`replan`) or once per connection, as TxOptions.plan_once does."""
+        mode = "force_custom_plan" if replan else "force_generic_plan"
         await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
 
-    async def act_in(self, tenant_id: UUID) -> None:
+    async def set_tenant(self, tenant_id: UUID) -> None:
         """From now on see the rows of this tenant instead: for rows that are created together with the tenant."""
         await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
 
-    async def act_for(self, account_id: UUID) -> None:
+    async def set_account(self, account_id: UUID) -> None:
         """From now on also see the rows of this account in every tenant."""
         await self._connection.execute(f"SET LOCAL skein.account_id = '{account_id}'")
 
@@ -127,7 +127,7 @@ class Transaction:
             part = rows[start : start + named_queries.batch_size(min(at_once, len(rows) - start))]
             start += len(part)
             values = [row[name] for row in part for name in names]
-            with self.database.observed(query, len(part)) as seen:
+            with self.database.observer(query, len(part)) as seen:
                 status = await self._connection.execute(
                     named_queries.multi_row_insert(query, len(part)), tenant_id, *values
                 )
@@ -147,29 +147,29 @@ class Database:
         name: str,
         timeout: float,
         pooled: bool = False,
-        reads: bool = False,
+        only_reads: bool = False,
         slow_seconds: float = SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> None:
         """Use a pool on the database `name`; the owner of the pool closes it.
 
         `timeout` is the longest wait for a connection, in seconds. `pooled`: connections lead through a PgBouncer.
-        `reads`: the database is a replica.
+        `only_reads`: the database is a replica.
         """
         self._replica: Replica | None = None
         # Calls report the revision that their answer shows, because a replica may answer the next one.
-        self.reports_revision = reads
+        self.reports_revision = only_reads
         # This database is a replica, which may lag.
-        self.follows = reads
+        self.is_replica = only_reads
         self.service = service
-        whose = f"{service}_replica" if reads else service
+        whose = f"{service}_replica" if only_reads else service
         limits = limits or ReadLimits()
         # Scan budgets of the tenants.
-        self.scans = ScanBuckets(limits.scan_bytes_per_second)
+        self.scan_buckets = ScanBuckets(limits.scan_bytes_per_second)
         self.connections = ConnectionPool(
-            pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads, read_seconds=limits.seconds
+            pool, pool_name=whose, timeout=timeout, pooled=pooled, only_reads=only_reads, read_seconds=limits.seconds
         )
-        self.observed = QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observed
+        self.observer = QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observe
 
     @classmethod
     @asynccontextmanager
@@ -183,7 +183,7 @@ class Database:
         init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
         pooled: bool = False,
         statements: int = STATEMENT_CACHE,
-        reads: bool = False,
+        only_reads: bool = False,
         slow_seconds: float = SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> AsyncIterator[Self]:
@@ -191,7 +191,7 @@ class Database:
 
         `size` is the number of connections, `timeout` the longest wait for one in seconds. `pooled`: the URL leads to a
         PgBouncer in transaction mode. Each connection keeps `statements` prepared statements. Queries longer than
-        `slow_seconds` are logged; 0: none. `limits` apply to the reads of callers. `reads`: the database is a replica.
+        `slow_seconds` are logged; 0: none. `limits` apply to the reads of callers. `only_reads`: it is a replica.
         """
         pool = asyncpg.create_pool(
             **connect_arguments(url, database_role(service), pooled=pooled),
@@ -213,7 +213,7 @@ class Database:
                 name=name,
                 timeout=timeout,
                 pooled=pooled,
-                reads=reads,
+                only_reads=only_reads,
                 slow_seconds=slow_seconds,
                 limits=limits,
             )
@@ -223,9 +223,9 @@ class Database:
                 # The pool closes once all connections have returned.
                 database.connections.flush()
 
-    def followed_by(self, follower: Database) -> None:
+    def use_replica(self, follower: Database) -> None:
         """Use a replica for the reads that it may answer, while it is recent enough."""
-        follower.scans = self.scans
+        follower.scan_buckets = self.scan_buckets
         self._replica = Replica(follower)
         self.reports_revision = True
 
@@ -247,15 +247,15 @@ class Database:
                 return _by_replica(self._replica, settings, call, primary)
         return primary
 
-    def with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
+    def begin_with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
         return _TransactionContext(self, settings)
 
-    def shared(self) -> AbstractAsyncContextManager[Transaction]:
+    def global_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees global tables and no tenant's rows."""
         return _TransactionContext(self, "")
 
-    def operator(self) -> AbstractAsyncContextManager[Transaction]:
+    def operator_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees the directory of all tenants, and the rows of NO_TENANT.
 
         Those rows are the saved responses to requests of operators.
@@ -264,7 +264,9 @@ class Database:
             self, f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
         )
 
-    def account(self, account_id: UUID, *, directory: bool = False) -> AbstractAsyncContextManager[Transaction]:
+    def account_transaction(
+        self, account_id: UUID, *, directory: bool = False
+    ) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees the rows of one account in every tenant: memberships, auth sessions.
 
         With `directory` it also sees the directory of all tenants, to find those of the account's memberships.
@@ -303,7 +305,7 @@ class _TransactionContext:
         return transaction
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._transaction.end()
+        self._transaction.close()
         try:
             await self._end(error)
         except Exception as failure:
@@ -349,7 +351,7 @@ class Replica:
         self._database = database
         self._retry_at = 0.0
         self._served, self._behind, self._unavailable = (
-            REPLICA_READS.labels(database.service, outcome) for outcome in ("served", "behind", "unavailable")
+            REPLICA_READ_COUNT.labels(database.service, outcome) for outcome in ("served", "behind", "unavailable")
         )
 
     async def entered(self, stack: AsyncExitStack, settings: str, call: Call) -> Transaction | None:
@@ -360,7 +362,7 @@ class Replica:
         min_revision = max(call.min_revision, call.revision)
         try:
             async with AsyncExitStack() as entering:
-                transaction = await entering.enter_async_context(self._database.with_settings(settings))
+                transaction = await entering.enter_async_context(self._database.begin_with_settings(settings))
                 if await _wait_for_revision(transaction, min_revision):
                     stack.push_async_exit(entering.pop_all())
                     self._served.inc()
@@ -409,7 +411,7 @@ async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.
     """
     call = current_call()
     if call is not None and call.reports_revision:
-        call.saw(await connection.fetchval(_LOG_POSITION.text, timeout=ANSWER_SECONDS))
+        call.observe_revision(await connection.fetchval(_LOG_POSITION.text, timeout=ANSWER_SECONDS))
 
 
 @contextmanager

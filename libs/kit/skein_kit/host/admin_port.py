@@ -39,9 +39,9 @@ class ManagedUvicorn(uvicorn.Server):
     """A uvicorn that leaves signals to its process, and stops after a drain once no request is in flight."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, limits: HttpLimits) -> None:
-        """Serve until `leave` is called."""
+        """Serve until `drain` is called."""
         super().__init__(config)
-        self._told = asyncio.Event()
+        self._drain_requested = asyncio.Event()
         self._listener = Listener(self, listener, limits)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -50,10 +50,10 @@ class ManagedUvicorn(uvicorn.Server):
         await super().startup(sockets or [])
         self._listener.start()
 
-    def leave(self) -> None:
+    def drain(self) -> None:
         """Stop once the requests in flight are answered."""
         self.should_exit = True
-        self._told.set()
+        self._drain_requested.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,14 +61,14 @@ class ManagedUvicorn(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Tick until `leave` is called."""
+        """Tick until `drain` is called."""
         ticks = 0
         while not await self.on_tick(ticks):
             self._listener.close_late()
             ticks = (ticks + 1) % _TICKS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
-                    await self._told.wait()
+                    await self._drain_requested.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for open connections."""
@@ -109,7 +109,7 @@ async def serve_http(
     try:
         yield f"{host}:{listener.getsockname()[1]}"
     finally:
-        server.leave()
+        server.drain()
         await asyncio.gather(task, return_exceptions=True)
 
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Self
 
 # More connections than one process can serve; a higher limit costs memory of the kernel.
-MOST = 65_536
+MAX_FILES = 65_536
 # Systems whose hard limit is "unlimited" may refuse more than this (macOS: OPEN_MAX).
-_MOST_WHERE_UNLIMITED = 10_240
+_MAX_WHERE_UNLIMITED = 10_240
 # A server of a process with few open files still needs some connections.
-_LEAST = 8
+_MIN_FILES = 8
 
 
 def raise_limit() -> int:
     """Raise the soft limit of open files to the hard one, at most to MOST; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (MOST, _MOST_WHERE_UNLIMITED):
+    for wanted in (MAX_FILES, _MAX_WHERE_UNLIMITED):
         target = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         if soft == resource.RLIM_INFINITY or soft >= target:
             break
@@ -35,7 +35,7 @@ def raise_limit() -> int:
 def limit() -> int:
     """Return the soft limit of open files, at most MOST."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else min(soft, MOST)
+    return MAX_FILES if soft == resource.RLIM_INFINITY else min(soft, MAX_FILES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,12 +53,12 @@ class FileDescriptorShares:
     reserve_from: int
 
     @classmethod
-    def of(cls, limit: int) -> Self:
+    def divide(cls, limit: int) -> Self:
         """Divide a limit of open files."""
         return cls(http=limit * 3 // 8, admin=limit // 32, grpc=limit // 4, reserve_from=limit * 7 // 8)
 
-    def of_grpc_server(self, *, is_edge: bool, servers: int) -> int:
+    def grpc_server_connections(self, *, is_edge: bool, servers: int) -> int:
         """Return the connections of one of the process's `servers`: all, or half for the edge beside others."""
         if servers == 1:
-            return max(_LEAST, self.grpc)
-        return max(_LEAST, self.grpc // 2 if is_edge else self.grpc // (2 * servers))
+            return max(_MIN_FILES, self.grpc)
+        return max(_MIN_FILES, self.grpc // 2 if is_edge else self.grpc // (2 * servers))

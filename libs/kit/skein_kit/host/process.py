@@ -91,7 +91,7 @@ class Service:
     # None: no gRPC port.
     port: int | None
     # The services that this one calls.
-    calls: tuple[str, ...]
+    depends_on: tuple[str, ...]
     start: Callable[[Host], AbstractAsyncContextManager[ServicerRegistry]]
     has_database: bool = True
 
@@ -110,14 +110,14 @@ class Host:
     # False: services of this process call each other over sockets too.
     in_process_calls: bool = True
     # True while a repair of stored data runs without callers; it needs no key to the secrets in the data.
-    repairing: bool = False
+    is_repairing: bool = False
     # True while the services drain: they finish calls in flight and take no new ones.
-    draining: bool = False
+    is_draining: bool = False
     # Limits of open connections, by kind of server.
-    open_files: FileDescriptorShares = field(default_factory=lambda: FileDescriptorShares.of(open_files.limit()))
+    open_files: FileDescriptorShares = field(default_factory=lambda: FileDescriptorShares.divide(open_files.limit()))
     # Signs page tokens; read from the database before the first service is ready.
-    handle_key: bytes = field(default=b"", repr=False)
-    local: dict[str, InProcessHandlers] = field(default_factory=dict)
+    page_token_key: bytes = field(default=b"", repr=False)
+    in_process_handlers: dict[str, InProcessHandlers] = field(default_factory=dict)
     _channels: dict[tuple[str, bool], ServiceChannel] = field(default_factory=dict)
     _verifier: IdentityTokenVerifier | None = None
 
@@ -130,7 +130,7 @@ class Host:
         if key not in self._channels:
             self._channels[key] = ServiceChannel(
                 lambda: self.addresses[service],
-                self.local.setdefault(service, {}),
+                self.in_process_handlers.setdefault(service, {}),
                 ca_file=self.settings.ca_file,
                 by_health=by_health,
                 # The gateway's port is public: it uses server TLS, if any.
@@ -141,7 +141,7 @@ class Host:
     @functools.cached_property
     def mutual(self) -> MutualTlsFiles | None:
         """The certificates by which the services of the cluster verify each other. Raises SettingInvalid."""
-        return MutualTlsFiles.of(self.settings)
+        return MutualTlsFiles.from_settings(self.settings)
 
     def issuer(self, configured: str) -> str:
         """Return the public URL of the gateway, without a slash at its end.
@@ -204,20 +204,20 @@ class Host:
                     timeout=_REPLICA_SECONDS,
                     init=init,
                     statements=self.settings.statement_cache_size,
-                    reads=True,
+                    only_reads=True,
                     slow_seconds=self.settings.slow_query_seconds,
                     limits=limits,
                 )
-                database.followed_by(await stack.enter_async_context(follower))
+                database.use_replica(await stack.enter_async_context(follower))
 
             async def ready() -> bool:
                 try:
-                    version = await probe.value(_QUERIES["schema_version"])
+                    version = await probe.fetch_value(_QUERIES["schema_version"])
                 except asyncpg.UndefinedTableError:
                     version = 0
                 require_schema_version(version, self.schema_version)
-                if service in pagination.SERVICES and not self.handle_key:
-                    self.handle_key = await probe.value(_QUERIES["handle_key"])
+                if service in pagination.SERVICES and not self.page_token_key:
+                    self.page_token_key = await probe.fetch_value(_QUERIES["handle_key"])
                 return True
 
             servicers.ready_checks.append(ready)
@@ -225,8 +225,8 @@ class Host:
 
     def http_limits(self, connections: int, is_proxy: Callable[[str], bool] = lambda _address: False) -> HttpLimits:
         """Return the limits of an HTTP port with at most this many connections."""
-        return HttpLimits.of(
-            self.settings, most=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy
+        return HttpLimits.from_settings(
+            self.settings, max_connections=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy
         )
 
     async def close(self) -> None:
@@ -244,9 +244,9 @@ class RunningServices:
     admin: str
     _ready: Mapping[str, Readiness]
 
-    async def wait_ready(self, seconds: float, *, but: Collection[str] = ()) -> None:
-        """Wait until every service (`but` some) is ready. Raises NotReady with the names of the others."""
-        waited = {name: ready.event for name, ready in self._ready.items() if name not in but}
+    async def wait_ready(self, seconds: float, *, except_: Collection[str] = ()) -> None:
+        """Wait until every service (`except_` some) is ready. Raises NotReady with the names of the others."""
+        waited = {name: ready.event for name, ready in self._ready.items() if name not in except_}
         try:
             async with asyncio.timeout(seconds):
                 for event in waited.values():
@@ -281,11 +281,11 @@ async def run_services(services: Sequence[Service], host: Host) -> AsyncIterator
         try:
             yield RunningServices(host=host, admin=admin, _ready=ready)
         finally:
-            host.draining = True
+            host.is_draining = True
             # First, so that no service reports "ready" again.
             await _end(*(running.readiness_watch for running in served))
             for readiness in ready.values():
-                readiness.leave()
+                readiness.drain()
             for running in served:
                 running.health.begin_shutdown()
                 # Calls in flight are finished; a stream would not end by itself.
@@ -310,10 +310,10 @@ async def _serve(
     identify = servicers.identify or _identify_by_token(host)
     streams = StreamLimiter(
         reidentify=translate_identify_errors(identify if servicers.is_edge else _reidentify_by_key(host)),
-        most_seconds=settings.max_stream_seconds,
-        most_of_a_tenant=settings.max_streams_per_tenant,
+        max_seconds=settings.max_stream_seconds,
+        max_per_tenant=settings.max_streams_per_tenant,
         recheck_seconds=settings.stream_recheck_seconds,
-        step_seconds=settings.default_deadline_seconds,
+        operation_seconds=settings.default_deadline_seconds,
     )
     overload = AdmissionControl(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
     chain = InterceptorChain(
@@ -323,33 +323,33 @@ async def _serve(
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
         continues_trace=servicers.continues_trace,
-        handle_key=lambda: host.handle_key,
+        page_token_key=lambda: host.page_token_key,
         streams=streams,
     )
-    answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
-    servicers.answers.update(answers)
+    answers = {method.path: (method, chain.wrap(method)) for method in servicers.methods}
+    servicers.handlers.update(answers)
     checker = HealthStatuses()
-    names = ["", *servicers.names]
+    names = ["", *servicers.service_names]
     checker.set_status(names, serving=False)
     if host.in_process_calls:
-        host.local.setdefault(service.name, {}).update(answers)
+        host.in_process_handlers.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
     if service.port is not None:
-        is_refusing = bool if overload is None else lambda: overload.is_refusing
-        connections = host.open_files.of_grpc_server(is_edge=servicers.is_edge, servers=grpc_servers)
+        is_refusing = bool if overload is None else lambda: overload.is_shedding
+        connections = host.open_files.grpc_server_connections(is_edge=servicers.is_edge, servers=grpc_servers)
         server = await _listen(service, answers, servicers, checker, host, is_refusing, connections)
     watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
     watcher = asyncio.create_task(run_forever(watch, name=f"readiness of {service.name}"))
     try:
-        with nullcontext() if overload is None else overload.watching():
+        with nullcontext() if overload is None else overload.observing_delays():
             yield _ServedService(health=checker, streams=streams, readiness_watch=watcher)
     finally:
         await _end(watcher)
         checker.close()
         if server is not None:
             await server.stop(host.settings.grace_seconds)
-        host.local.get(service.name, {}).clear()
-        ready.leave()
+        host.in_process_handlers.get(service.name, {}).clear()
+        ready.drain()
 
 
 async def _listen(
@@ -363,9 +363,9 @@ async def _listen(
 ) -> aio.Server:
     options = server_options.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
     server = prefetch_server.server(options, is_refusing)
-    origin = servicers.origin if servicers.is_edge else None
+    origin = servicers.resolve_origin if servicers.is_edge else None
     seconds = host.settings.request_body_seconds
-    open_services = HealthReflectionHandler(checker, servicers.names, message_seconds=seconds)
+    open_services = HealthReflectionHandler(checker, servicers.service_names, message_seconds=seconds)
     server.add_generic_rpc_handlers((GrpcHandler(answers, origin, body_seconds=seconds), open_services))
     wanted = host.addresses[service.name]
     try:
@@ -387,7 +387,7 @@ def _identify_by_token(host: Host) -> Identify:
     async def identify(call: Call) -> Caller:
         token = bearer_credential(call)
         caller = await host.verifier.verify(token)
-        call.token = token
+        call.identity_token = token
         return caller
 
     return identify
@@ -401,7 +401,7 @@ def _reidentify_by_key(host: Host) -> Identify:
     """
 
     async def identify(call: Call) -> Caller:
-        if not await host.verifier.is_signed(call.token):
+        if not await host.verifier.is_key_valid(call.identity_token):
             raise StreamEnded
         return caller(call)
 
@@ -440,4 +440,4 @@ def export_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator
         TRACING.stop()
 
 
-_QUERIES = Queries.of("skein_kit")
+_QUERIES = Queries.load("skein_kit")

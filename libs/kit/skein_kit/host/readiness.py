@@ -78,7 +78,7 @@ class Readiness:
             if why != self.why:
                 was_ready = self.event.is_set()
                 checker.set_status(names, serving=not why)
-                self._tell(why)
+                self._set(why)
                 if not why:
                     self._log.info("ready", address=address)
                 elif was_ready:
@@ -87,11 +87,11 @@ class Readiness:
                     self._log.info("not_ready", address=address, why=why)
             await asyncio.sleep(4 * _INTERVAL_SECONDS if self.event.is_set() else _INTERVAL_SECONDS)
 
-    def leave(self) -> None:
+    def drain(self) -> None:
         """Set the service to not ready for good."""
-        self._tell("It leaves off.")
+        self._set("It leaves off.")
 
-    def _tell(self, why: str) -> None:
+    def _set(self, why: str) -> None:
         self.why = why
         self._gauge.set(int(not why))
         (self.event.clear if why else self.event.set)()

@@ -51,7 +51,7 @@ class Reason(enum.Enum):
 
 
 # Order of eviction by phase. A connection that waits for a response is never evicted.
-_YIELDING = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
+_EVICTABLE_PHASES = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
 _THIS_MACHINE = ("127.0.0.1", "::1")
 _LATE = {Phase.HEADERS: Reason.HEADERS_LATE, Phase.BODY: Reason.BODY_LATE}
 
@@ -74,8 +74,8 @@ class HttpLimits:
     """The limits of one port."""
 
     # Connections in all, and of one address.
-    most: int
-    most_of_address: int
+    max_connections: int
+    max_per_address: int
     # The first descriptor of the process's reserve.
     reserve_from: int
     # Seconds that a connection may wait for its headers and for a body.
@@ -87,11 +87,13 @@ class HttpLimits:
     is_proxy: Callable[[str], bool]
 
     @classmethod
-    def of(cls, settings: ProcessSettings, *, most: int, reserve_from: int, is_proxy: Callable[[str], bool]) -> Self:
-        """Return the limits of a port with `most` connections; one address gets at most half of them."""
+    def from_settings(
+        cls, settings: ProcessSettings, *, max_connections: int, reserve_from: int, is_proxy: Callable[[str], bool]
+    ) -> Self:
+        """Return the limits of a port with `max_connections` connections; one address gets at most half of them."""
         return cls(
-            most=most,
-            most_of_address=max(1, min(settings.http_connections_per_address or most, most // 2)),
+            max_connections=max_connections,
+            max_per_address=max(1, min(settings.http_connections_per_address or max_connections, max_connections // 2)),
             reserve_from=reserve_from,
             seconds={Phase.HEADERS: settings.http_header_seconds, Phase.BODY: settings.request_body_seconds},
             idle_seconds=settings.http_idle_seconds,
@@ -99,7 +101,7 @@ class HttpLimits:
             is_proxy=is_proxy,
         )
 
-    def exempts(self, address: str) -> bool:
+    def is_exempt(self, address: str) -> bool:
         """Return whether an address has no limit of its own: this machine, or a trusted proxy."""
         return address in _THIS_MACHINE or self.is_proxy(address)
 
@@ -109,10 +111,12 @@ class _Group:
     """The connections of one port or one address: their number, and the evictable ones, oldest phase first."""
 
     count: int = 0
-    yielding: dict[Phase, dict[Connection, None]] = field(default_factory=lambda: {phase: {} for phase in _YIELDING})
+    evictable: dict[Phase, dict[Connection, None]] = field(
+        default_factory=lambda: {phase: {} for phase in _EVICTABLE_PHASES}
+    )
 
-    def first_to_yield(self) -> Connection | None:
-        return next((connection for waiting in self.yielding.values() for connection in waiting), None)
+    def eviction_candidate(self) -> Connection | None:
+        return next((connection for waiting in self.evictable.values() for connection in waiting), None)
 
 
 class ConnectionTable:
@@ -121,21 +125,21 @@ class ConnectionTable:
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._all = _Group()
-        self._of_address: dict[str, _Group] = {}
+        self._by_address: dict[str, _Group] = {}
 
     def admit(self, connection: Connection, now: float, *, descriptor: int) -> bool:
         """Add a new connection, if necessary by evicting another; return False when there is no room."""
         limits = self._limits
-        own = self._of_address.get(connection.address)
-        if own is not None and own.count >= limits.most_of_address and not limits.exempts(connection.address):
+        own = self._by_address.get(connection.address)
+        if own is not None and own.count >= limits.max_per_address and not limits.is_exempt(connection.address):
             full, has_room = Reason.ADDRESS_FULL, self._make_room(own)
         else:
-            is_full = self._all.count >= limits.most or descriptor >= limits.reserve_from
+            is_full = self._all.count >= limits.max_connections or descriptor >= limits.reserve_from
             full, has_room = Reason.FULL, not is_full or self.make_room()
         if not has_room:
             CLOSED.labels(full.value).inc()
             return False
-        self._of_address.setdefault(connection.address, _Group())
+        self._by_address.setdefault(connection.address, _Group())
         connection.since, connection.is_counted = now, True
         self._count(connection, 1)
         self._wait(connection)
@@ -145,7 +149,7 @@ class ConnectionTable:
         """Evict one connection; return False when none can be evicted."""
         return self._make_room(self._all)
 
-    def move(self, connection: Connection, phase: Phase, now: float) -> None:
+    def set_phase(self, connection: Connection, phase: Phase, now: float) -> None:
         """Set the phase of a connection; the time of an unchanged phase continues."""
         if phase is connection.phase or not connection.is_counted:
             return
@@ -159,18 +163,18 @@ class ConnectionTable:
             connection.is_counted = False
             self._stop_waiting(connection)
             self._count(connection, -1)
-            if not self._of_address[connection.address].count:
-                del self._of_address[connection.address]
+            if not self._by_address[connection.address].count:
+                del self._by_address[connection.address]
 
     def close_late(self, now: float) -> None:
         """Close the connections that have waited too long."""
         for phase, reason in _LATE.items():
-            waiting, seconds = self._all.yielding[phase], self._limits.seconds[phase]
+            waiting, seconds = self._all.evictable[phase], self._limits.seconds[phase]
             while waiting and now - (oldest := next(iter(waiting))).since >= seconds:
                 self._close(oldest, reason)
 
     def _make_room(self, group: _Group) -> bool:
-        oldest = group.first_to_yield()
+        oldest = group.eviction_candidate()
         if oldest is not None:
             self._close(oldest, Reason.YIELDED)
         return oldest is not None
@@ -186,15 +190,15 @@ class ConnectionTable:
 
     def _wait(self, connection: Connection) -> None:
         OPEN.labels(connection.phase.value).inc()
-        if connection.phase in _YIELDING:
+        if connection.phase in _EVICTABLE_PHASES:
             for group in self._groups(connection):
-                group.yielding[connection.phase][connection] = None
+                group.evictable[connection.phase][connection] = None
 
     def _stop_waiting(self, connection: Connection) -> None:
         OPEN.labels(connection.phase.value).dec()
-        if connection.phase in _YIELDING:
+        if connection.phase in _EVICTABLE_PHASES:
             for group in self._groups(connection):
-                del group.yielding[connection.phase][connection]
+                del group.evictable[connection.phase][connection]
 
     def _groups(self, connection: Connection) -> tuple[_Group, _Group]:
-        return self._all, self._of_address[connection.address]
+        return self._all, self._by_address[connection.address]

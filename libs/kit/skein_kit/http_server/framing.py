@@ -29,7 +29,7 @@ class FramingGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        app = self._app if scope["type"] != "http" or (said := _refusal(scope)) is None else _refused(said)
+        app = self._app if scope["type"] != "http" or (said := _refusal(scope)) is None else _reject(said)
         await app(scope, receive, send)
 
 
@@ -42,5 +42,5 @@ def _refusal(scope: Scope) -> str | None:
     return "HTTP/1.0 has no Transfer-Encoding." if scope["http_version"] == _WITHOUT_ENCODINGS else None
 
 
-def _refused(said: str) -> ASGIApp:
+def _reject(said: str) -> ASGIApp:
     return PlainTextResponse(f"{said}\n", status_code=400, headers={"connection": "close"})

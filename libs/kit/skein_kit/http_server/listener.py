@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Connections that wait to be accepted, and that are accepted in one round of the event loop.
 _BACKLOG = 2_048
-_AT_ONCE = 64
+_ACCEPTS_PER_TURN = 64
 # Pause in accepting when the process or the machine has no file or memory left.
 _PAUSE_SECONDS = 0.1
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -64,7 +64,7 @@ class Listener:
         self._connections.close_late(self._loop.time())
 
     def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_ACCEPTS_PER_TURN):
             try:
                 accepted, (address, *_) = self._listener.accept()
             except (BlockingIOError, InterruptedError):
@@ -138,7 +138,7 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _note_phase(self) -> None:
-        self._connections.move(self.connection, self._phase(), self.loop.time())
+        self._connections.set_phase(self.connection, self._phase(), self.loop.time())
 
     def _phase(self) -> Phase:
         if self.conn.their_state is h11.SEND_BODY:

@@ -75,7 +75,7 @@ class IdempotencyStore:
     def __init__(self, database: Database, schema: str) -> None:
         """Use the schema's table."""
         self._database = database
-        queries = Queries.of("skein_kit")
+        queries = Queries.load("skein_kit")
         self._claim, self._save, self._replace, self._delete_expired = (
             with_schema(schema, queries[name])
             for name in ("claim_request", "save_response", "replace_response", "delete_expired_requests")
@@ -95,7 +95,7 @@ class IdempotencyStore:
 
         Expired responses of operators are deleted here: the worker deletes those of tenants alone.
         """
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             await self.delete_expired(tx, NO_TENANT, now())
             yield await self.claim(tx, NO_TENANT, key)
 
@@ -105,7 +105,7 @@ class IdempotencyStore:
 
         Raises RequestIdReused.
         """
-        async with self._database.account(account_id) as tx:
+        async with self._database.account_transaction(account_id) as tx:
             yield await self.claim(tx, NO_TENANT, key)
 
     async def saved_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:

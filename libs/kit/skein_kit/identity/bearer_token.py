@@ -34,7 +34,7 @@ _ID_BYTES = 16
 SECRET_BYTES = 32
 _CRC_BYTES = 4
 _PAYLOAD_BYTES = 2 * _ID_BYTES + SECRET_BYTES
-_CHECK_DIGITS_BYTES = 12
+_MAC_BYTES = 12
 # The padding of base32, which tokens leave out, by their number of characters: 68 bytes without a MAC, 80 with one.
 _PADDING = {109: "===", 128: ""}
 
@@ -63,23 +63,23 @@ class BearerToken:
     token_id: UUID
     secret: bytes = field(repr=False)
     # The MAC; empty for a token without one.
-    check_digits: bytes = field(default=b"", repr=False)
+    mac: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def made(cls, prefix: str, tenant_id: UUID, token_id: UUID, secret: bytes | None = None) -> Self:
+    def generate(cls, prefix: str, tenant_id: UUID, token_id: UUID, secret: bytes | None = None) -> Self:
         """Generate a token without a MAC; `secret` has 32 bytes, by default random ones."""
         return cls(prefix, tenant_id, token_id, secrets.token_bytes(SECRET_BYTES) if secret is None else secret)
 
-    def with_check_digits(self, check_key: bytes) -> Self:
+    def with_mac(self, key: bytes) -> Self:
         """Return the same token with its MAC under a key."""
-        return replace(self, check_digits=self._digits(check_key))
+        return replace(self, mac=self._mac(key))
 
-    def has_check_digits_of(self, check_keys: Iterable[bytes]) -> bool:
+    def has_valid_mac(self, keys: Iterable[bytes]) -> bool:
         """Return whether the token's MAC is valid under one of the keys, in constant time."""
-        return any([hmac.compare_digest(self.check_digits, self._digits(key)) for key in check_keys])  # noqa: C419 - in constant time.
+        return any([hmac.compare_digest(self.mac, self._mac(key)) for key in keys])  # noqa: C419 - in constant time.
 
     @classmethod
-    def read(cls, prefix: str, text: str) -> Self | None:
+    def decode(cls, prefix: str, text: str) -> Self | None:
         """Parse a token; return None for a text that is no token with this prefix."""
         encoded = text.removeprefix(prefix)
         padding = _PADDING.get(len(encoded))
@@ -100,11 +100,11 @@ class BearerToken:
             payload[_PAYLOAD_BYTES:],
         )
         # Without a MAC the last character has an unused bit: only one of its two spellings is valid.
-        return token if not padding or token.text() == text else None
+        return token if not padding or token.encode() == text else None
 
-    def text(self) -> str:
+    def encode(self) -> str:
         """Return the text that the holder sends. Show it once and never log it."""
-        payload = self._payload() + self.check_digits
+        payload = self._payload() + self.mac
         raw = payload + zlib.crc32(payload).to_bytes(_CRC_BYTES)
         return self.prefix + base64.b32encode(raw).decode("ascii").rstrip("=").lower()
 
@@ -112,14 +112,14 @@ class BearerToken:
         """Return the stored hash, 32 bytes. The secret is random, so SHA-256 is slow enough."""
         return hashlib.sha256(self.secret).digest()
 
-    def proves(self, secret_hash: bytes) -> bool:
+    def matches_hash(self, secret_hash: bytes) -> bool:
         """Return whether the token has this stored hash, in constant time."""
         return hmac.compare_digest(self.secret_hash(), secret_hash)
 
     def _payload(self) -> bytes:
         return self.tenant_id.bytes + self.token_id.bytes + self.secret
 
-    def _digits(self, check_key: bytes) -> bytes:
+    def _mac(self, key: bytes) -> bytes:
         """Return the MAC under a key; it covers the prefix, so that no token is valid as one of another kind."""
         message = self.prefix.encode() + b"\0" + self._payload()
-        return hmac.digest(check_key, message, "sha256")[:_CHECK_DIGITS_BYTES]
+        return hmac.digest(key, message, "sha256")[:_MAC_BYTES]

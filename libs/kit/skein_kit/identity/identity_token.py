@@ -55,7 +55,7 @@ class Caller:
     # The account that logged in, itself or through an application; None for every other credential.
     account_id: UUID | None = None
     # The auth session of the browser, device or application; None for every other credential.
-    sign_in_id: UUID | None = None
+    auth_session_id: UUID | None = None
     # The application that acts for the account; empty for none.
     client_id: str = ""
     # owner, admin, member or viewer; empty for a caller that is no member of the tenant.
@@ -65,16 +65,16 @@ class Caller:
     # Grants by which the credential exists: credentials that this call creates end with any of them.
     grant_ids: tuple[UUID, ...] = ()
     # The tenant is deleted: only calls that purge it are allowed.
-    closed: bool = False
+    is_tenant_deleted: bool = False
 
-    def account(self) -> UUID:
+    def require_account(self) -> UUID:
         """Return the account. Raises LookupError unless the method's access rule requires one."""
         if self.account_id is None:
             message = "the access rule of this method requires no account"
             raise LookupError(message)
         return self.account_id
 
-    def tenant(self) -> UUID:
+    def require_tenant(self) -> UUID:
         """Return the tenant. Raises LookupError unless the method's access rule requires one."""
         if self.tenant_id is None:
             message = "the access rule of this method requires no tenant"
@@ -108,11 +108,11 @@ def _optional(caller: Caller) -> dict[str, str | bool | list[str]]:
     return {
         "agent": caller.agent_id,
         "account": "" if caller.account_id is None else str(caller.account_id),
-        "sign_in": "" if caller.sign_in_id is None else str(caller.sign_in_id),
+        "sign_in": "" if caller.auth_session_id is None else str(caller.auth_session_id),
         "client": caller.client_id,
         "role": caller.role,
         "email": caller.email,
-        "closed": caller.closed,
+        "closed": caller.is_tenant_deleted,
         "grants": [str(grant_id) for grant_id in caller.grant_ids],
     }
 
@@ -125,11 +125,11 @@ class IdentityTokenVerifier:
     """
 
     def __init__(
-        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, believed_seconds: float = _KEY_MAX_AGE_SECONDS
+        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, key_max_age_seconds: float = _KEY_MAX_AGE_SECONDS
     ) -> None:
         """`fetch` returns the public keys: JSON Web Keys by key id."""
         self._fetch = fetch
-        self._believed_seconds = believed_seconds
+        self._key_max_age_seconds = key_max_age_seconds
         self._keys: dict[str, OKPKey] = {}
         self._fetched = -_KEY_STALE_IF_ERROR_SECONDS
         self._tried = -_REFRESH_SECONDS
@@ -139,7 +139,7 @@ class IdentityTokenVerifier:
 
     async def verify(self, token: str) -> Caller:
         """Return the caller. Raises CredentialInvalid and CredentialExpired."""
-        await self._keep_fresh()
+        await self._refresh_if_stale()
         at = CLOCK.seconds()
         known = self._verified.get(token)
         if known is not None:
@@ -155,9 +155,9 @@ class IdentityTokenVerifier:
             self._verified.popitem(last=False)
         return caller
 
-    async def is_signed(self, token: str) -> bool:
+    async def is_key_valid(self, token: str) -> bool:
         """Return whether auth still has the key that signed a token; the token itself may have expired."""
-        await self._keep_fresh()
+        await self._refresh_if_stale()
         return _key_id(token) in self._keys
 
     async def ready(self) -> bool:
@@ -166,35 +166,35 @@ class IdentityTokenVerifier:
             await self._refresh()
         return bool(self._keys)
 
-    async def _keep_fresh(self) -> None:
+    async def _refresh_if_stale(self) -> None:
         """Refresh the keys in the background; wait for them when they are too old to use."""
         age = time.monotonic() - self._fetched
-        if age < min(_KEY_REFRESH_SECONDS, self._believed_seconds) or not self._keys:
+        if age < min(_KEY_REFRESH_SECONDS, self._key_max_age_seconds) or not self._keys:
             return
         if self._renewal is None or self._renewal.done():
             # Its errors are dropped: the next call tries again. An empty context, because the task outlives the call
             # and must not have its deadline and identity.
-            self._renewal = asyncio.create_task(self._renew(), context=contextvars.Context())
-        if age >= self._believed_seconds:
+            self._renewal = asyncio.create_task(self._refresh_in_background(), context=contextvars.Context())
+        if age >= self._key_max_age_seconds:
             await asyncio.wait({self._renewal}, timeout=_WAIT_SECONDS)
 
-    async def _renew(self) -> None:
+    async def _refresh_in_background(self) -> None:
         try:
-            await self._fetch_since(time.monotonic())
+            await self._refresh_after(time.monotonic())
         except Exception:  # noqa: BLE001 - auth does not answer, whatever the error.
             if time.monotonic() - self._fetched >= _KEY_STALE_IF_ERROR_SECONDS:
-                self._withdraw({})
+                self._replace_keys({})
 
     async def _key(self, token: str) -> OKPKey:
         key_id = _key_id(token)
         if key_id not in self._keys:
-            await self._fetch_since(time.monotonic())
+            await self._refresh_after(time.monotonic())
         try:
             return self._keys[key_id]
         except KeyError:
             raise CredentialInvalid from None
 
-    async def _fetch_since(self, asked: float) -> None:
+    async def _refresh_after(self, asked: float) -> None:
         """Return once the keys were fetched after `asked`; concurrent callers share one fetch."""
         async with self._fetching:
             if self._fetched >= asked:
@@ -206,9 +206,9 @@ class IdentityTokenVerifier:
         self._tried = started = time.monotonic()
         keys = await self._fetch()
         self._fetched = started
-        self._withdraw(keys)
+        self._replace_keys(keys)
 
-    def _withdraw(self, keys: Mapping[str, str]) -> None:
+    def _replace_keys(self, keys: Mapping[str, str]) -> None:
         """Replace the keys, and drop cached tokens that other keys have signed."""
         gone = self._keys.keys() - keys.keys()
         self._keys = {key_id: OKPKey.import_key(json.loads(jwk)) for key_id, jwk in keys.items()}
@@ -240,11 +240,11 @@ class IdentityTokenVerifier:
                 permissions=frozenset(claims["perms"]),
                 agent_id=str(claims.get("agent", "")),
                 account_id=UUID(claims["account"]) if "account" in claims else None,
-                sign_in_id=UUID(claims["sign_in"]) if "sign_in" in claims else None,
+                auth_session_id=UUID(claims["sign_in"]) if "sign_in" in claims else None,
                 client_id=str(claims.get("client", "")),
                 role=str(claims.get("role", "")),
                 email=str(claims.get("email", "")),
-                closed=claims.get("closed") is True,
+                is_tenant_deleted=claims.get("closed") is True,
                 grant_ids=tuple(UUID(grant_id) for grant_id in claims.get("grants", ())),
             )
         except (KeyError, ValueError, TypeError):

@@ -70,10 +70,10 @@ class AccessRule:
 
     permission: str | None = None
     # The method acts within one tenant, so the caller must have one.
-    tenant: bool = True
-    public: bool = False
+    needs_tenant: bool = True
+    is_public: bool = False
     # The method purges a deleted tenant. Every other method requires one that is not deleted.
-    closed: bool = False
+    allows_deleted_tenant: bool = False
     # The only service that may call; empty: no such limit.
     service: str = ""
 
@@ -81,28 +81,28 @@ class AccessRule:
         """Raise the error of a caller that lacks the permission, the account or the tenant."""
         # The permissions of a role need a tenant, so a person without one lacks the tenant, not the permission.
         chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
-        if self.tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
+        if self.needs_tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
         if self.service and caller.principal != f"{SYSTEM}:{self.service}":
             raise PermissionMissing(permission=f"{SYSTEM}:{self.service}")
-        if self.tenant and caller.tenant_id is None:
+        if self.needs_tenant and caller.tenant_id is None:
             raise TenantMissing
-        if caller.closed and not self.closed:
+        if caller.is_tenant_deleted and not self.allows_deleted_tenant:
             raise TenantNotFound
-        if self.closed and not caller.closed:
+        if self.allows_deleted_tenant and not caller.is_tenant_deleted:
             raise TenantNotDeleted
 
 
 def _rules() -> dict[str, AccessRule]:
-    public = AccessRule(public=True, tenant=False)
-    account = AccessRule(ACCOUNT, tenant=False)
-    operator = AccessRule(OPERATOR, tenant=False)
+    public = AccessRule(is_public=True, needs_tenant=False)
+    account = AccessRule(ACCOUNT, needs_tenant=False)
+    operator = AccessRule(OPERATOR, needs_tenant=False)
     worker = AccessRule(SYSTEM, service="worker")
-    worker_without_tenant = AccessRule(SYSTEM, tenant=False, service="worker")
-    auth = AccessRule(SYSTEM, tenant=False, service="auth")
-    purge = AccessRule(SYSTEM, closed=True, service="worker")
+    worker_without_tenant = AccessRule(SYSTEM, needs_tenant=False, service="worker")
+    auth = AccessRule(SYSTEM, needs_tenant=False, service="auth")
+    purge = AccessRule(SYSTEM, allows_deleted_tenant=True, service="worker")
     table: dict[str, dict[str, AccessRule]] = {
         "skein.auth.v1.AuthService": {
             # Each of these requests has its own proof: a password, a token, an invitation.
@@ -113,7 +113,7 @@ def _rules() -> dict[str, AccessRule]:
             "SignIn": public,
             "SignInWithIdentity": public,
             "RefreshSession": public,
-            "GetMe": AccessRule(tenant=False),
+            "GetMe": AccessRule(needs_tenant=False),
             "SignOut": account,
             "UpdateMe": account,
             "ChangePassword": account,
@@ -139,7 +139,7 @@ def _rules() -> dict[str, AccessRule]:
             "ImportClient": operator,
             "RotateSigningKey": operator,
             "SetLegacyToken": AccessRule(OPERATOR),
-            "ListAuditEvents": AccessRule("audit.read", tenant=False),
+            "ListAuditEvents": AccessRule("audit.read", needs_tenant=False),
             "CreateServiceAccount": AccessRule("keys.write"),
             "UpdateServiceAccount": AccessRule("keys.write"),
             "DeleteServiceAccount": AccessRule("keys.write"),
@@ -178,7 +178,7 @@ def _rules() -> dict[str, AccessRule]:
             "DeleteExpired": worker,
             "PurgeTenant": purge,
             # Called by tenancy in the name of whoever manages members.
-            "GetAccountStanding": AccessRule(tenant=False),
+            "GetAccountStanding": AccessRule(needs_tenant=False),
         },
         "skein.tenancy.v1.TenancyService": {
             "CreateOrganization": operator,
@@ -186,11 +186,11 @@ def _rules() -> dict[str, AccessRule]:
             "ListOrganizations": operator,
             "UpdateOrganization": operator,
             "DeleteOrganization": operator,
-            "CreateTenant": AccessRule(CREATE_TENANT, tenant=False),
-            "GetTenant": AccessRule("tenant.read", tenant=False),
-            "ListTenants": AccessRule("tenant.read", tenant=False),
-            "UpdateTenant": AccessRule("tenant.write", tenant=False),
-            "DeleteTenant": AccessRule("tenant.own", tenant=False),
+            "CreateTenant": AccessRule(CREATE_TENANT, needs_tenant=False),
+            "GetTenant": AccessRule("tenant.read", needs_tenant=False),
+            "ListTenants": AccessRule("tenant.read", needs_tenant=False),
+            "UpdateTenant": AccessRule("tenant.write", needs_tenant=False),
+            "DeleteTenant": AccessRule("tenant.own", needs_tenant=False),
             "UndeleteTenant": operator,
             "GetDeletion": operator,
             "ListDeletions": operator,
@@ -231,8 +231,8 @@ def _rules() -> dict[str, AccessRule]:
             "GetSubject": AccessRule("subject.read"),
             "ListSubjects": AccessRule("subject.read"),
             # Without a tenant, an operator names an organization.
-            "GetQuota": AccessRule("tenant.read", tenant=False),
-            "GetUsage": AccessRule("tenant.read", tenant=False),
+            "GetQuota": AccessRule("tenant.read", needs_tenant=False),
+            "GetUsage": AccessRule("tenant.read", needs_tenant=False),
             "UpdateQuota": operator,
         },
         "skein.tenancy.v1.UpkeepService": {
@@ -242,7 +242,7 @@ def _rules() -> dict[str, AccessRule]:
             "ListDueDeletions": worker_without_tenant,
             "RecordDeletion": worker_without_tenant,
             # Called by the gateway in the name of whoever calls it.
-            "LeaseRequests": AccessRule(tenant=False),
+            "LeaseRequests": AccessRule(needs_tenant=False),
             "PurgeTenant": purge,
             "CollectUsage": worker,
             "DeleteExpired": worker,
@@ -407,7 +407,7 @@ def _rules() -> dict[str, AccessRule]:
             "Recall": AccessRule("recall.read"),
             "FindSimilar": AccessRule("recall.read"),
             "EmbedText": AccessRule("recall.read"),
-            "ListEmbeddingModels": AccessRule("recall.read", tenant=False),
+            "ListEmbeddingModels": AccessRule("recall.read", needs_tenant=False),
             "RegisterEmbeddingModel": operator,
             "PutEmbedding": AccessRule("memory.write"),
             "BatchGetIndexStates": AccessRule("recall.read"),
@@ -433,7 +433,7 @@ def _rules() -> dict[str, AccessRule]:
             "Recall": AccessRule("recall.read"),
             "BuildContext": AccessRule("recall.read"),
             "Forget": AccessRule(),
-            "GetClusterStatus": AccessRule(tenant=False),
+            "GetClusterStatus": AccessRule(needs_tenant=False),
         },
     }
     return {f"/{service}/{method}": rule for service, methods in table.items() for method, rule in methods.items()}

@@ -104,7 +104,7 @@ class SafeHttpClient:
         self._tls = tls or public_tls_context()
 
     @classmethod
-    def of(cls, settings: OutboundSettings) -> SafeHttpClient:
+    def from_settings(cls, settings: OutboundSettings) -> SafeHttpClient:
         """Create a client. Raises SettingInvalid for an invalid allowed origin."""
         return cls(allow=settings.outbound_allow.replace(",", " ").split())
 
@@ -119,7 +119,7 @@ class SafeHttpClient:
     ) -> JsonResponse:
         """Get one JSON object. Raises OutboundError. Slow name servers delay only requests of the same `owner`."""
         read = functools.partial(_read, limit_bytes=limit_bytes)
-        return await self._ask("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
+        return await self._request("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
 
     async def post_json(
         self,
@@ -133,15 +133,17 @@ class SafeHttpClient:
         """Post a JSON object and return the one in the response. Raises OutboundError. It is sent at most once."""
         content = json.dumps(body).encode()
         read = functools.partial(_read, limit_bytes=limit_bytes)
-        return await self._ask("POST", url, timeout=timeout, headers=headers, content=content, read=read)
+        return await self._request("POST", url, timeout=timeout, headers=headers, content=content, read=read)
 
     async def send(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS, owner: str = ""
     ) -> None:
         """Post JSON text. Raises OutboundError unless the status is 2xx; the body of the response is ignored."""
-        await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted, owner=owner)
+        await self._request(
+            "POST", url, timeout=timeout, headers=headers, content=body, read=_require_acceptable, owner=owner
+        )
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         url: str,
@@ -170,7 +172,7 @@ class SafeHttpClient:
             raise OutboundError("connection") from None
         raise OutboundError("name")
 
-    def must_take(self, url: str) -> None:
+    def require_allowed_url(self, url: str) -> None:
         """Raise OutboundError for a URL that is malformed or not https; do not resolve its name."""
         target = _target(url)
         if target.scheme != "https" and _origin(target) not in self._allowed:
@@ -291,7 +293,7 @@ def _request(
     )
 
 
-async def _accepted(response: httpx.Response) -> None:
+async def _require_acceptable(response: httpx.Response) -> None:
     if response.is_redirect:
         raise OutboundError("redirect", status=response.status_code)
     if not response.is_success:

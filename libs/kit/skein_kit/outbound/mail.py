@@ -61,7 +61,7 @@ class SmtpRelay:
     is_starttls: bool
 
     @classmethod
-    def of(cls, url: str) -> SmtpRelay:
+    def parse(cls, url: str) -> SmtpRelay:
         """Parse an SMTP URL. Raises SettingInvalid, without the URL in its message."""
         try:
             parts = urlsplit(url)
@@ -109,7 +109,7 @@ class Mailer:
         self._timeout = timeout
 
     @classmethod
-    def of(cls, settings: MailSettings) -> Mailer:
+    def from_settings(cls, settings: MailSettings) -> Mailer:
         """Create a mailer. Raises SettingInvalid for invalid settings, at the start of the process."""
         if not settings.smtp_url:
             return cls(None, None)
@@ -122,7 +122,7 @@ class Mailer:
             raise SettingInvalid(
                 "SKEIN_MAIL_FROM should be an address such as skein@example.com: SKEIN_SMTP_URL is set."
             )
-        return cls(SmtpRelay.of(settings.smtp_url), sender, tls=public_tls_context())
+        return cls(SmtpRelay.parse(settings.smtp_url), sender, tls=public_tls_context())
 
     @property
     def configured(self) -> bool:
@@ -137,7 +137,7 @@ class Mailer:
         if self._relay is None or self._sender is None:
             message = "mail is not configured; ask `configured` first"
             raise LookupError(message)
-        mail = _written(self._sender, to, subject, text)
+        mail = _format_message(self._sender, to, subject, text)
         if mail is None:
             log.warning("mail_not_sent", error="the address is none")
             return False
@@ -147,7 +147,7 @@ class Mailer:
                 log.info("mail_sent", message_id=mail["Message-ID"], tries=number)
                 return True
             status = error.code if isinstance(error, aiosmtplib.SMTPResponseException) else None
-            if pause is None or not _is_passing(error, status):
+            if pause is None or not _is_temporary(error, status):
                 break
             await asyncio.sleep(pause)
         log.warning(
@@ -180,14 +180,14 @@ class Mailer:
         return None
 
 
-def _is_passing(error: Exception, status: int | None) -> bool:
+def _is_temporary(error: Exception, status: int | None) -> bool:
     """Return whether another attempt may succeed."""
     if status is not None:
         return status < _PERMANENT
     return not isinstance(error, (aiosmtplib.SMTPNotSupported, ValueError))
 
 
-def _written(sender: Address, to: str, subject: str, text: str) -> EmailMessage | None:
+def _format_message(sender: Address, to: str, subject: str, text: str) -> EmailMessage | None:
     """Return a mail; None for an invalid address. A space replaces characters that could end a header."""
     mail = EmailMessage(policy=_POLICY)
     try:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
 
 # Seconds after which a change takes effect at the latest, as UpdatePolicy promises.
-REMEMBER_SECONDS = 1.0
-_MAX_REMEMBERED = 10_000
+CACHE_SECONDS = 1.0
+_MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,38 +64,38 @@ class Policy:
 
 
 DEFAULT = Policy()
-_shared: WeakKeyDictionary[Database, Policies] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
 
 
-def shared_policy_cache(database: Database) -> Policies:
+def shared_policy_cache(database: Database) -> PolicyCache:
     """Return the policy cache that all users of this database share."""
     if database not in _shared:
-        _shared[database] = Policies()
+        _shared[database] = PolicyCache()
     return _shared[database]
 
 
-class Policies:
+class PolicyCache:
     """A cache of the policies of tenants, each for a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` returns seconds and never goes back."""
-        self._query = Queries.of("skein_kit")["read_policy"]
+        self._query = Queries.load("skein_kit")["read_policy"]
         self._clock = clock
         # A policy from a replica is used only for transactions on replicas.
-        self._known: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
+        self._cached: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
 
-    def known(self, tenant_id: UUID) -> Policy | None:
+    def get_cached(self, tenant_id: UUID) -> Policy | None:
         """Return a tenant's policy if it is cached."""
         key = (tenant_id, False)
-        policy, until = self._known.get(key, (DEFAULT, 0.0))
-        return policy if key in self._known and self._clock() < until else None
+        policy, until = self._cached.get(key, (DEFAULT, 0.0))
+        return policy if key in self._cached and self._clock() < until else None
 
-    async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
+    async def get(self, tx: Transaction, tenant_id: UUID) -> Policy:
         """Return the policy of the transaction's tenant; at most one round trip a second."""
         at = self._clock()
-        key = (tenant_id, tx.database.follows)
-        known, until = self._known.get(key, (DEFAULT, at))
+        key = (tenant_id, tx.database.is_replica)
+        known, until = self._cached.get(key, (DEFAULT, at))
         if at < until:
             return known
         row = await tx.row(self._query, tenant_id=tenant_id)
@@ -103,8 +103,8 @@ class Policies:
         if "memory_types" in given:
             given["memory_types"] = tuple(given["memory_types"])
         policy = Policy(**given)
-        self._known[key] = (policy, at + REMEMBER_SECONDS)
-        self._known.move_to_end(key)
-        if len(self._known) > _MAX_REMEMBERED:
-            self._known.popitem(last=False)
+        self._cached[key] = (policy, at + CACHE_SECONDS)
+        self._cached.move_to_end(key)
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
         return policy

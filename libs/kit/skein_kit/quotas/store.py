@@ -26,8 +26,8 @@ SLOTS = 8
 # The slot of kinds with a limit.
 STRICT_SLOT = 0
 # Seconds after which a new limit takes effect at the latest.
-REMEMBER_SECONDS = 5.0
-_MAX_REMEMBERED = 10_000
+CACHE_SECONDS = 5.0
+_MAX_CACHED = 10_000
 # Limits of kinds for which the operator set none; other kinds have no limit.
 DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType({"watches": 50})
 
@@ -37,7 +37,7 @@ class QuotaCounter:
 
     def __init__(self, schema: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`schema` is that of the service; `clock` returns seconds and never goes back."""
-        queries = Queries.of("skein_kit")
+        queries = Queries.load("skein_kit")
         self._limits = queries["list_limits"]
         self._add, self._charge = (with_schema(schema, queries[name]) for name in ("add_usage", "charge_usage"))
         self._clock = clock
@@ -54,7 +54,9 @@ class QuotaCounter:
         limited = await self._limited_kinds(tx, tenant_id) if grows else frozenset()
         for kind, amount in changes:
             if amount < 0 or kind not in limited:
-                tx.with_commit(self._add, tenant_id=tenant_id, kind=kind, slot=secrets.randbelow(SLOTS), amount=amount)
+                tx.execute_with_commit(
+                    self._add, tenant_id=tenant_id, kind=kind, slot=secrets.randbelow(SLOTS), amount=amount
+                )
                 continue
             row = await tx.row(self._charge, tenant_id=tenant_id, kind=kind, slot=STRICT_SLOT, amount=amount)
             most = DEFAULT_LIMITS.get(kind) if row is None or row["most"] is None else row["most"]
@@ -68,8 +70,8 @@ class QuotaCounter:
             return kinds
         rows = await tx.rows(self._limits, tenant_id=tenant_id)
         kinds = frozenset({*DEFAULT_LIMITS, *(row["kind"] for row in rows)})
-        self._limited[tenant_id] = (kinds, at + REMEMBER_SECONDS)
+        self._limited[tenant_id] = (kinds, at + CACHE_SECONDS)
         self._limited.move_to_end(tenant_id)
-        if len(self._limited) > _MAX_REMEMBERED:
+        if len(self._limited) > _MAX_CACHED:
             self._limited.popitem(last=False)
         return kinds

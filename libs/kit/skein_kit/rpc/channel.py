@@ -21,13 +21,13 @@ from opentelemetry.trace import SpanKind
 from skein_kit import errors
 from skein_kit.calls.call import (
     ADDRESS_KEY,
-    AGENT_KEY,
     AUTHORIZATION_KEY,
     CLAIMED_AGENT_KEY,
     CLAIMED_SESSION_KEY,
     HOPS_KEY,
     IN_PROCESS,
     REQUEST_ID_KEY,
+    USER_AGENT_KEY,
     Call,
     CallAborted,
     current_call,
@@ -70,9 +70,9 @@ _BY_HEALTH = ("grpc.service_config", '{"healthCheckConfig": {"serviceName": ""}}
 
 _SECURE = "https://"
 # Streams may continue for this long after a change of certificates.
-_RETIRING_SECONDS = 3600.0
-_COMPLAINT_SECONDS = 30.0
-_COMPLAINT_LENGTH = 500
+_CLOSE_GRACE_SECONDS = 3600.0
+_LOG_INTERVAL_SECONDS = 30.0
+_MAX_LOGGED_CHARACTERS = 500
 InProcessHandlers = dict[str, "tuple[Method, Handler]"]
 
 log = logs.get("skein")
@@ -96,15 +96,15 @@ class ServiceChannel:
         always mutual TLS. Without `by_health` calls also go to a service that reports that it does not serve.
         """
         self._target = target
-        self._local = local
+        self._in_process = local
         self._ca_file = ca_file
         self._options = (*OPTIONS, _BY_HEALTH) if by_health else OPTIONS
         self._mutual = mutual
         self._remote: aio.Channel | None = None
         # The certificate of the open channel.
         self._material: TlsMaterial | None = None
-        self._retiring: set[asyncio.Task[None]] = set()
-        self._complained = -math.inf
+        self._closing: set[asyncio.Task[None]] = set()
+        self._last_logged_at = -math.inf
 
     def unary_unary(
         self,
@@ -139,9 +139,9 @@ class ServiceChannel:
             return self._remote
         if self._remote is not None:
             # Calls in flight finish over the old connections.
-            task = asyncio.get_running_loop().create_task(_retired(self._remote))
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            task = asyncio.get_running_loop().create_task(_close_after_grace(self._remote))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
         self._material = material
         if material is not None:
             credentials = grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
@@ -153,31 +153,31 @@ class ServiceChannel:
             self._remote = aio.insecure_channel(self.target, options=self._options)
         return self._remote
 
-    def failed(self, error: aio.AioRpcError) -> None:
+    def log_unreachable(self, error: aio.AioRpcError) -> None:
         """Log why a TLS peer is unreachable, at most every 30 seconds: grpc reports failed handshakes nowhere else."""
         if self._mutual is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return
         now = time.monotonic()
-        if now - self._complained >= _COMPLAINT_SECONDS:
-            self._complained = now
-            log.warning("mtls_peer_unreachable", peer=self.target, why=(error.details() or "")[:_COMPLAINT_LENGTH])
+        if now - self._last_logged_at >= _LOG_INTERVAL_SECONDS:
+            self._last_logged_at = now
+            log.warning("mtls_peer_unreachable", peer=self.target, why=(error.details() or "")[:_MAX_LOGGED_CHARACTERS])
 
-    def local(self, path: str) -> tuple[Method, Handler] | None:
+    def in_process_handler(self, path: str) -> tuple[Method, Handler] | None:
         """Return the method and its handler if the service runs in this process."""
-        return self._local.get(path)
+        return self._in_process.get(path)
 
     async def close(self) -> None:
         """Close the connections."""
-        for task in self._retiring:
+        for task in self._closing:
             task.cancel()
-        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await asyncio.gather(*self._closing, return_exceptions=True)
         if self._remote is not None:
             await self._remote.close()
 
 
-async def _retired(channel: aio.Channel) -> None:
+async def _close_after_grace(channel: aio.Channel) -> None:
     try:
-        await channel.close(_RETIRING_SECONDS)
+        await channel.close(_CLOSE_GRACE_SECONDS)
     finally:
         # A cancelled close would leave the connections open.
         await channel.close()
@@ -240,7 +240,7 @@ class UnaryCallable:
             rpc_attributes.RPC_SYSTEM_NAME: "grpc",
             rpc_attributes.RPC_METHOD: self._path[1:],
         }
-        if self._channel.local(self._path) is None:
+        if self._channel.in_process_handler(self._path) is None:
             host, _, port = self._channel.target.rpartition(":")
             attributes[server_attributes.SERVER_ADDRESS] = host
             if port.isdecimal():
@@ -248,7 +248,7 @@ class UnaryCallable:
         return attributes
 
     async def _send(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
-        local = self._channel.local(self._path)
+        local = self._channel.in_process_handler(self._path)
         if local is None:
             return await self._over_socket(request, headers, seconds)
         method, handler = local
@@ -263,7 +263,7 @@ class UnaryCallable:
             raise _rpc_error(ended) from None
         finally:
             if outer is not None:
-                outer.saw(call.revision)
+                outer.observe_revision(call.revision)
         if self._deserializer is None and method.serializer is not None:
             return method.serializer(response)
         if self._deserializer is not None and method.serializer is None:
@@ -282,12 +282,12 @@ class UnaryCallable:
         try:
             response = await sent
         except aio.AioRpcError as error:
-            self._channel.failed(error)
+            self._channel.log_unreachable(error)
             if outer is not None:
-                outer.saw(_revision(error.trailing_metadata()))
+                outer.observe_revision(_revision(error.trailing_metadata()))
             raise
         if outer is not None:
-            outer.saw(_revision(await sent.trailing_metadata()))
+            outer.observe_revision(_revision(await sent.trailing_metadata()))
         return response
 
 
@@ -326,12 +326,12 @@ class StreamCallable:
         headers = _outgoing_metadata(call, metadata)
         if TRACING.on:
             inject(headers)
-        async with aclosing(self._sent(request, headers, min(ends, default=None))) as sent:
+        async with aclosing(self._send(request, headers, min(ends, default=None))) as sent:
             async for message in sent:
                 yield message
 
-    async def _sent(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
-        local = self._channel.local(self._path)
+    async def _send(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
+        local = self._channel.in_process_handler(self._path)
         if local is None:
             channel = self._channel.remote
             if self._opened is not channel:
@@ -345,7 +345,7 @@ class StreamCallable:
                 async for message in remote:
                     yield message
             except aio.AioRpcError as error:
-                self._channel.failed(error)
+                self._channel.log_unreachable(error)
                 raise
             finally:
                 remote.cancel()
@@ -377,25 +377,25 @@ def _outgoing_metadata(call: Call | None, metadata: Mapping[str, str] | None) ->
     headers = dict(metadata or {})
     if call is not None:
         headers.setdefault(REQUEST_ID_KEY, call.request_id)
-        if call.has_turn or call.hops:
+        if call.is_admitted or call.hops:
             headers[HOPS_KEY] = str(call.hops + 1)
         if call.client_address:
             headers.setdefault(ADDRESS_KEY, call.client_address)
         if call.user_agent:
-            headers.setdefault(AGENT_KEY, call.user_agent)
+            headers.setdefault(USER_AGENT_KEY, call.user_agent)
         if call.claimed_agent_id:
             headers.setdefault(CLAIMED_AGENT_KEY, call.claimed_agent_id)
         if call.claimed_session_id:
             headers.setdefault(CLAIMED_SESSION_KEY, call.claimed_session_id)
         if call.min_revision is not None:
             headers[MIN_REVISION_KEY] = format_revision(max(call.min_revision, call.revision))
-        if call.token:
-            headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
+        if call.identity_token:
+            headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.identity_token}")
     return headers
 
 
 def _timeout(call: Call | None, timeout: float | None) -> float:
-    left = call.remaining() if call is not None else BACKGROUND_SECONDS
+    left = call.remaining_seconds() if call is not None else BACKGROUND_SECONDS
     if timeout is None:
         return BACKGROUND_SECONDS if left is None else left
     return timeout if left is None else min(left, timeout)

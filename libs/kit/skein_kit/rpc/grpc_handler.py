@@ -42,7 +42,7 @@ class GrpcHandler(grpc.GenericRpcHandler):
         A request whose message has not arrived after `body_seconds` is refused.
         """
         self._handlers = {
-            path: (_stream if method.streams else _unary)(path, method, handler, origin, body_seconds)
+            path: (_stream if method.is_streaming else _unary)(path, method, handler, origin, body_seconds)
             for path, (method, handler) in answers.items()
         }
 
@@ -94,7 +94,7 @@ def _stream(
             # Waits while the caller does not read.
             await context.write(written)
 
-        call.writer = write
+        call.write_message = write
         try:
             await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
         except CallAborted as ended:
@@ -138,7 +138,7 @@ def _call_from_context(path: str, context: aio.ServicerContext[bytes, bytes], or
     if origin is not None:
         forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
         has_forwarded = any(key == FORWARDED for key, _ in pairs)
-        call.entered(origin(peer_address(call.peer_address), forwarded, has_forwarded))
+        call.set_origin(origin(peer_address(call.peer_address), forwarded, has_forwarded))
     return call
 
 

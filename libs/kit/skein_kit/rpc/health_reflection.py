@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 Context = aio.ServicerContext[bytes, bytes]
 
 # Watch streams of one connection, and of all: a client needs one stream.
-MOST_WATCHES_OF_CONNECTION = 8
-MOST_WATCHES = 2_048
+MAX_WATCHES_PER_CONNECTION = 8
+MAX_WATCHES = 2_048
 # Streams of reflection, which people use; an unread response holds some 100 KB.
-MOST_REFLECTIONS_OF_CONNECTION = 4
-_MOST_REFLECTIONS = 64
+MAX_REFLECTIONS_PER_CONNECTION = 4
+_MAX_REFLECTIONS = 64
 # Concurrent checks of one connection, and of all: each lasts until its message has arrived.
-_MOST_CHECKS_OF_CONNECTION = 64
+_MAX_CHECKS_PER_CONNECTION = 64
 # Longer than the name of any service or symbol.
-_MOST_REQUEST_BYTES = 1_024
+_MAX_REQUEST_BYTES = 1_024
 # Cached responses of reflection: about as many as there are services and files.
-_KEPT_ANSWERS = 64
+_CACHED_ANSWERS = 64
 
 _HEALTH = f"/{health.SERVICE_NAME}/"
 _REFLECTION = f"/{reflection.SERVICE_NAME}/"
@@ -78,7 +78,7 @@ class HealthStatuses:
         """Return a service's status; None for an unknown service."""
         return self._statuses.get(name)
 
-    async def follow(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
+    async def watch(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
         """Write the status of a service, and again after each change, until `close`."""
         last: int | None = None
         while not self._is_closed:
@@ -103,9 +103,9 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
         self._health = health_
         self._reflection = _Reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME])
         self._message_seconds = message_seconds
-        self._watches = CallSlots(of_connection=MOST_WATCHES_OF_CONNECTION, in_all=MOST_WATCHES)
-        self._reflections = CallSlots(of_connection=MOST_REFLECTIONS_OF_CONNECTION, in_all=_MOST_REFLECTIONS)
-        self._checks = CallSlots(of_connection=_MOST_CHECKS_OF_CONNECTION, in_all=MOST_WATCHES)
+        self._watches = CallSlots(per_connection=MAX_WATCHES_PER_CONNECTION, total=MAX_WATCHES)
+        self._reflections = CallSlots(per_connection=MAX_REFLECTIONS_PER_CONNECTION, total=_MAX_REFLECTIONS)
+        self._checks = CallSlots(per_connection=_MAX_CHECKS_PER_CONNECTION, total=MAX_WATCHES)
         self._handlers = {
             f"{_HEALTH}Check": self._handler(self._check, self._checks),
             f"{_HEALTH}List": self._handler(self._list, self._checks),
@@ -121,7 +121,7 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def answer(_messages: object, context: Context) -> None:
             try:
-                with slots.taken_by(context.peer()):
+                with slots.occupy(context.peer()):
                     await method(context)
             except SlotsFull:
                 await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many of these calls are open; end one")
@@ -143,7 +143,7 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
 
     async def _watch(self, context: Context) -> None:
         name = await self._read_name(context)
-        await self._health.follow(name, lambda status: context.write(_response(status)))
+        await self._health.watch(name, lambda status: context.write(_response(status)))
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the service shuts down")
 
     async def _reflect(self, context: Context) -> None:
@@ -169,7 +169,7 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
             if is_last_allowed:
                 return None
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is missing")
-        if len(message) > _MOST_REQUEST_BYTES:
+        if len(message) > _MAX_REQUEST_BYTES:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is too large")
         return bytes(message)
 
@@ -179,7 +179,7 @@ class _Reflection(_base.BaseReflectionServicer):
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(names)
-        self.answer = lru_cache(maxsize=_KEPT_ANSWERS)(self._answer)
+        self.answer = lru_cache(maxsize=_CACHED_ANSWERS)(self._answer)
 
     def _answer(self, question: bytes) -> bytes:
         try:

@@ -77,7 +77,7 @@ class Method:
     # None: the response is bytes already.
     serializer: Callable[[Any], bytes] | None
     # The handler writes messages and returns None.
-    streams: bool = False
+    is_streaming: bool = False
 
     @property
     def service(self) -> str:
@@ -108,36 +108,36 @@ class InterceptorChain:
     # False at the edge: a caller must not cause a trace to be recorded by marking its own as sampled.
     continues_trace: bool = True
     # Returns the key that signs page tokens.
-    handle_key: Callable[[], bytes] = bytes
+    page_token_key: Callable[[], bytes] = bytes
 
-    def around(self, method: Method) -> Handler:
+    def wrap(self, method: Method) -> Handler:
         """Wrap a method's handler in all interceptors. Raises LookupError for a method without an access rule."""
         rule = ACCESS_RULES.get(method.path)
         if rule is None:
             message = f"{method.path} has no access rule; add one to skein_kit.identity.permissions."
             raise LookupError(message)
         handler = parse_and_validate(method, method.handler)
-        if method.streams:
-            handler = self.streams.standing(rule, handler)
+        if method.is_streaming:
+            handler = self.streams.limit_and_recheck(rule, handler)
         elif self.overload is not None:
-            handler = self.overload.in_turn(method.path, handler)
+            handler = self.overload.limit_concurrency(method.path, handler)
         handler = body(handler)
         handler = admission(self.admit, handler)
         handler = identity(rule, self.identify, handler)
-        if method.streams:
-            handler = self.streams.lasting(handler)
+        if method.is_streaming:
+            handler = self.streams.limit_duration(handler)
         else:
             handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
-        return mask_errors(method, handler, self.handle_key)
+        return mask_errors(method, handler, self.page_token_key)
 
 
 def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes]) -> Handler:
     """Turn every exception into CallAborted with a documented status, and make the call the current one."""
 
     async def answer(request: Any, call: Call) -> Any:
-        call.handle_key = handle_key()
+        call.page_token_key = handle_key()
         with as_current_call(call):
             try:
                 return await handler(request, call)
@@ -146,7 +146,7 @@ def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes
             except CallAborted:
                 raise
             except Exception:
-                log.exception("fault", method=method.path, **call.facts())
+                log.exception("fault", method=method.path, **call.log_fields())
                 raise CallAborted(errors.InternalError(request_id=call.request_id).status()) from None
 
     return answer
@@ -154,7 +154,7 @@ def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes
 
 def metrics(method: Method, handler: Handler) -> Handler:
     """Count calls by status, their latency and those in flight."""
-    streams = method.streams
+    streams = method.is_streaming
     latency = LATENCY.labels(method.service, method.name)
     in_flight = IN_FLIGHT.labels(method.service, method.name)
     counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _COUNTED}
@@ -166,8 +166,8 @@ def metrics(method: Method, handler: Handler) -> Handler:
         try:
             response = await handler(request, call)
         except BaseException as error:
-            code = code_of(error)
-            left = call.remaining()
+            code = status_code_of(error)
+            left = call.remaining_seconds()
             if (
                 code is grpc.StatusCode.CANCELLED
                 and not streams
@@ -212,7 +212,7 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
             try:
                 response = await handler(request, call)
             except BaseException as error:
-                code = code_of(error)
+                code = status_code_of(error)
                 span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, code.name)
                 if code in _SERVER_ERRORS:
                     span.set_attribute(error_attributes.ERROR_TYPE, code.name)
@@ -246,7 +246,7 @@ def deadline(default: float, most: float, handler: Handler) -> Handler:
 
 def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
     """Verify the caller and check the method's access rule."""
-    if rule.public:
+    if rule.is_public:
         return handler
 
     async def answer(request: Any, call: Call) -> Any:
@@ -329,7 +329,7 @@ def translate_upstream(error: aio.AioRpcError, *, service: str | None = None) ->
         status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
     except ValueError:
         status = None
-    if status is not None and errors.reason_of(status):
+    if status is not None and errors.status_reason(status):
         return errors.UpstreamError(status)
     code = error.code()
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -341,7 +341,7 @@ def translate_upstream(error: aio.AioRpcError, *, service: str | None = None) ->
     return errors.ServiceUnavailable(service=service)
 
 
-def code_of(error: BaseException) -> grpc.StatusCode:
+def status_code_of(error: BaseException) -> grpc.StatusCode:
     """Return the status code with which an exception ends its call."""
     if isinstance(error, errors.UpstreamError):
         return errors.status_code(error.status())

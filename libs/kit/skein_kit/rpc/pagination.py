@@ -34,18 +34,18 @@ SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
 _SIGNATURE_BYTES = 16
 
 
-def resolve_page_size(asked: int) -> int:
+def resolve_page_size(requested: int) -> int:
     """Return the page size for a requested one; 0 means the default."""
-    return asked or DEFAULT_PAGE_SIZE
+    return requested or DEFAULT_PAGE_SIZE
 
 
-def fit_items(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
-    """Return the first items that fit one response with `beside` other bytes, but at least one."""
+def fit_items(items: Iterable[Item], *, used_bytes: int = 0) -> list[Item]:
+    """Return the first items that fit one response with `used_bytes` other bytes, but at least one."""
     found: list[Item] = []
-    taken = beside
+    taken = used_bytes
     for item in items:
         taken += item.ByteSize()
-        if (found or beside) and taken > PAGE_BYTES:
+        if (found or used_bytes) and taken > PAGE_BYTES:
             break
         found.append(item)
     return found
@@ -100,16 +100,16 @@ def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str
     return [str(part) for part in json.loads(text)]
 
 
-def write_token(place: list[str], tenant_id: UUID | None, request: Message) -> str:
-    """Return the signed token of the page after `place`; it is valid for this list only."""
-    text = json.dumps(place, separators=(",", ":")).encode()
+def write_token(position: list[str], tenant_id: UUID | None, request: Message) -> str:
+    """Return the signed token of the page after `position`; it is valid for this list only."""
+    text = json.dumps(position, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_signature(text, tenant_id, request) + text).decode("ascii")
 
 
 def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
     """Sign a position with the cluster's key, for the current call."""
     call = current_call()
-    if call is None or not call.handle_key:
+    if call is None or not call.page_token_key:
         raise ServiceUnavailable
     question = type(request)()
     question.CopyFrom(request)
@@ -119,7 +119,7 @@ def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
     fields.canonical(question)
     principal = "" if call.caller is None else call.caller.principal
     parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
-    signed = hmac.new(call.handle_key, digestmod="sha256")
+    signed = hmac.new(call.page_token_key, digestmod="sha256")
     for part in (*(part.encode() for part in parts), question.SerializeToString(deterministic=True), text):
         signed.update(len(part).to_bytes(8, "big") + part)
     return signed.digest()[:_SIGNATURE_BYTES]

@@ -79,7 +79,7 @@ class _Next:
         self._callbacks = [other for other in self._callbacks if other != callback]
         return count - len(self._callbacks)
 
-    def came(self) -> None:
+    def notify(self) -> None:
         """Call the waiting callbacks."""
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -103,7 +103,7 @@ class _PrefetchServer(cygrpc.AioServer):  # type: ignore[misc]  # It is compiled
         # Answered requests: with a call, or by the end of the server.
         self._arrived: deque[Coroutine[Any, Any, Any]] = deque()
         self._next = _Next(self._arrived)
-        self._out = 0
+        self._outstanding = 0
         self._is_over = False
 
     def _make_request_call_future(self, method: bytes | None) -> Any:
@@ -111,36 +111,36 @@ class _PrefetchServer(cygrpc.AioServer):  # type: ignore[misc]  # It is compiled
         if method is not None:
             return super()._make_request_call_future(method)
         at_once = PREFETCH_WHILE_SHEDDING if self.is_refusing() else PREFETCH
-        while self._out + len(self._arrived) < at_once:
+        while self._outstanding + len(self._arrived) < at_once:
             # A callback instead of a task, because there is only one thing to wait for.
             request = self._request_call()
-            request.send(None).add_done_callback(functools.partial(self._came, request))
-            self._out += 1
+            request.send(None).add_done_callback(functools.partial(self._on_request, request))
+            self._outstanding += 1
         return self._next
 
     async def shutdown(self, grace: float | None) -> None:
         """Stop, and drop accepted calls that have not started: the core waits for the end of every accepted call."""
         self._is_over = True
         self._arrived.clear()
-        letting_go = asyncio.create_task(self._let_go())
+        letting_go = asyncio.create_task(self._drain_core())
         try:
             await super().shutdown(grace)
         finally:
             letting_go.cancel()
 
-    async def _let_go(self) -> None:
+    async def _drain_core(self) -> None:
         """Drop calls that arrived during the shutdown, after the last running one."""
         while begun := [task for task in asyncio.all_tasks() if _is_of_a_call(task)]:
             await asyncio.wait(begun)
         await super().shutdown(None)
 
-    def _came(self, request: Coroutine[Any, Any, Any], answered: asyncio.Future[Any]) -> None:
-        self._out -= 1
+    def _on_request(self, request: Coroutine[Any, Any, Any], answered: asyncio.Future[Any]) -> None:
+        self._outstanding -= 1
         # grpc.aio does not await the requests that fail when the server ends.
         answered.exception()
         if not self._is_over:
             self._arrived.append(request)
-        self._next.came()
+        self._next.notify()
 
 
 def _is_of_a_call(task: asyncio.Task[Any]) -> bool:

@@ -37,7 +37,7 @@ class RequestBody:
     # The most memory that the body takes while it arrives.
     size: int
     # Whether `read` takes no more memory than its limit.
-    stops: bool = False
+    is_refused_at_limit: bool = False
     # Whether the call comes from another service of the cluster.
     is_internal: bool = False
     # Parses the bytes, which may take long; None: they stay bytes.
@@ -95,7 +95,7 @@ async def read_body(request: RequestBody, call: Call) -> CompleteBody:
         async with known.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
             message = await request.read(MAX_MESSAGE_BYTES)
             return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
-    size = min(request.size, MAX_ANONYMOUS_BYTES) if request.stops else request.size
+    size = min(request.size, MAX_ANONYMOUS_BYTES) if request.is_refused_at_limit else request.size
     anonymous = INTERNAL_ANONYMOUS_BODIES if request.is_internal else ANONYMOUS_BODIES
     async with anonymous.reserve(source_network(call.client_address or call.peer_address), size) as arrival:
         message = await request.read(MAX_ANONYMOUS_BYTES)

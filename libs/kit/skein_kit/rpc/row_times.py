@@ -27,7 +27,7 @@ class ImportTimes:
     update_time: datetime
 
     @classmethod
-    def of(cls, message: Message, who: Caller, at: datetime, *, keep_times: bool) -> Self:
+    def read(cls, message: Message, who: Caller, at: datetime, *, keep_times: bool) -> Self:
         """Return `at` twice, or with `keep_times` those of the message. Raises PermissionMissing, FieldInvalid.
 
         Without an update_time in the message the row has not changed since its creation.

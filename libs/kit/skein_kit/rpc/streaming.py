@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     Identify = Callable[[Call], Awaitable[Caller]]
 
 # The longest duration of a stream.
-MOST_SECONDS = 3600.0
+MAX_SECONDS = 3600.0
 # Streams of one tenant at a time, per service and process.
-MOST_OF_A_TENANT = 100
+MAX_PER_TENANT = 100
 # A revoked caller is detected within this time, after the gateway's credential cache expired (within 4 seconds).
 RECHECK_SECONDS = 5.0
 # While the recheck itself fails, streams continue for this long.
-UNHEARD_SECONDS = 60.0
+STALE_IDENTITY_SECONDS = 60.0
 # Messages that a stream within the process buffers.
 _PIPE_MESSAGES = 4
 # Errors of a recheck that are about the caller; others mean that the recheck failed.
@@ -56,15 +56,15 @@ class StreamLifetime:
 
     def __init__(self) -> None:
         """Start without a limit."""
-        self.limit: asyncio.Timeout | None = None
-        self.why: RpcError | None = None
+        self.timeout: asyncio.Timeout | None = None
+        self.reason: RpcError | None = None
 
-    def end(self, why: RpcError) -> None:
+    def end(self, reason: RpcError) -> None:
         """Cancel the work and end the call with this error; the first error counts."""
-        if self.limit is None or self.limit.expired() or self.why is not None:
+        if self.timeout is None or self.timeout.expired() or self.reason is not None:
             return
-        self.why = why
-        self.limit.reschedule(asyncio.get_running_loop().time())
+        self.reason = reason
+        self.timeout.reschedule(asyncio.get_running_loop().time())
 
 
 class StreamLimiter:
@@ -74,61 +74,61 @@ class StreamLimiter:
         self,
         *,
         reidentify: Identify,
-        most_seconds: float = MOST_SECONDS,
-        most_of_a_tenant: int = MOST_OF_A_TENANT,
+        max_seconds: float = MAX_SECONDS,
+        max_per_tenant: int = MAX_PER_TENANT,
         recheck_seconds: float = RECHECK_SECONDS,
-        step_seconds: float = 30.0,
+        operation_seconds: float = 30.0,
     ) -> None:
-        """Recheck callers by `reidentify`; `step_seconds` is the time limit of each operation within a stream."""
+        """Recheck callers by `reidentify`; `operation_seconds` is the time limit of each operation within a stream."""
         self._reidentify = reidentify
-        self._most_seconds = most_seconds
-        self._most_of_a_tenant = most_of_a_tenant
+        self._max_seconds = max_seconds
+        self._max_per_tenant = max_per_tenant
         self._recheck_seconds = recheck_seconds
-        self._step_seconds = step_seconds
-        self._lives: dict[Call, StreamLifetime] = {}
+        self._operation_seconds = operation_seconds
+        self._lifetimes: dict[Call, StreamLifetime] = {}
         self._counts: Counter[UUID] = Counter()
         self._is_draining = False
 
     def drain(self) -> None:
         """End all streams now, and refuse new ones."""
         self._is_draining = True
-        for life in self._lives.values():
+        for life in self._lifetimes.values():
             life.end(errors.StreamEnded())
 
-    def lasting(self, handler: Handler) -> Handler:
+    def limit_duration(self, handler: Handler) -> Handler:
         """Run a stream until its caller's deadline, its longest duration, or its end by another task."""
 
         async def answer(request: Any, call: Call) -> None:
             if self._is_draining:
                 raise errors.StreamEnded
-            latest = asyncio.get_running_loop().time() + self._most_seconds
+            latest = asyncio.get_running_loop().time() + self._max_seconds
             life, own = StreamLifetime(), call.deadline
-            call.step_seconds = self._step_seconds
+            call.operation_seconds = self._operation_seconds
             try:
-                async with asyncio.timeout_at(latest if own is None else min(own, latest)) as life.limit:
-                    self._lives[call] = life
+                async with asyncio.timeout_at(latest if own is None else min(own, latest)) as life.timeout:
+                    self._lifetimes[call] = life
                     await handler(request, call)
             except TimeoutError:
-                if life.limit is None or not life.limit.expired():
+                if life.timeout is None or not life.timeout.expired():
                     raise
-                if life.why is not None:
-                    raise life.why from None
+                if life.reason is not None:
+                    raise life.reason from None
                 if own is not None and own <= latest:
                     raise errors.DeadlineExceeded from None
                 # The longest duration is over: no error, and the caller resumes the stream.
             finally:
-                self._lives.pop(call, None)
+                self._lifetimes.pop(call, None)
 
         return answer
 
-    def standing(self, rule: AccessRule, handler: Handler) -> Handler:
+    def limit_and_recheck(self, rule: AccessRule, handler: Handler) -> Handler:
         """Limit the streams of a tenant, and recheck their callers while they last."""
 
         async def answer(request: Any, call: Call) -> None:
             tenant_id = None if call.caller is None else call.caller.tenant_id
-            if tenant_id is not None and self._counts[tenant_id] >= self._most_of_a_tenant:
-                raise errors.TooManyStreams(limit=self._most_of_a_tenant)
-            recheck = None if rule.public else asyncio.create_task(self._look(rule, call))
+            if tenant_id is not None and self._counts[tenant_id] >= self._max_per_tenant:
+                raise errors.TooManyStreams(limit=self._max_per_tenant)
+            recheck = None if rule.is_public else asyncio.create_task(self._recheck_caller(rule, call))
             if tenant_id is not None:
                 self._counts[tenant_id] += 1
             try:
@@ -143,7 +143,7 @@ class StreamLimiter:
 
         return answer
 
-    async def _look(self, rule: AccessRule, call: Call) -> None:
+    async def _recheck_caller(self, rule: AccessRule, call: Call) -> None:
         loop = asyncio.get_running_loop()
         verified_at = loop.time()
         while True:
@@ -158,8 +158,8 @@ class StreamLimiter:
             else:
                 verified_at = loop.time()
                 continue
-            if code in _FINAL or loop.time() - verified_at > UNHEARD_SECONDS:
-                life = self._lives.get(call)
+            if code in _FINAL or loop.time() - verified_at > STALE_IDENTITY_SECONDS:
+                life = self._lifetimes.get(call)
                 if life is not None:
                     life.end(why)
                 return
@@ -218,7 +218,7 @@ class Pipe:
 async def run_piped(handler: Handler, request: Any, call: Call) -> AsyncGenerator[Any, None]:
     """Run a streaming handler in a task and yield its messages; closing the iterator cancels it. Raises CallAborted."""
     pipe = Pipe()
-    call.writer = pipe.put
+    call.write_message = pipe.put
     work = asyncio.ensure_future(handler(request, call))
     work.add_done_callback(lambda _: pipe.close())
     try:

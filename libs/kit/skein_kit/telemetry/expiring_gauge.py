@@ -46,9 +46,9 @@ class ExpiringGauge(Collector):
         self._ends = 0.0
         REGISTRY.register(self)
 
-    def put(self, values: Mapping[tuple[str, ...], float], *, lasting: float) -> None:
+    def put(self, values: Mapping[tuple[str, ...], float], *, ttl_seconds: float) -> None:
         """Replace the values, by their labels, for this number of seconds."""
-        self._values, self._ends = values, self._clock() + lasting
+        self._values, self._ends = values, self._clock() + ttl_seconds
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the values that have not expired."""

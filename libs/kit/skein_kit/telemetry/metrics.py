@@ -47,7 +47,7 @@ POOL_LIMIT = Gauge(
     "Most connections that the pool opens; saturation is busy connections divided by this.",
     ["service"],
 )
-REPLICA_READS = Counter(
+REPLICA_READ_COUNT = Counter(
     "skein_database_replica_reads_total",
     "Reads that a replica might serve: served by it, or by the primary because the replica was behind or unavailable.",
     ["service", "outcome"],

@@ -60,21 +60,21 @@ class SpeakerTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    place: int
+    position: int
     turn: int
     text: str
     words: frozenset[str]
     factor: float
 
 
-def summarize(turns: Sequence[SpeakerTurn], *, most: int = DEFAULT_CHARACTERS) -> str:
-    """Return a summary of at most `most` characters; "" when no sentence fits or there is none."""
+def summarize(turns: Sequence[SpeakerTurn], *, max_characters: int = DEFAULT_CHARACTERS) -> str:
+    """Return a summary of at most `max_characters` characters; "" when no sentence fits or there is none."""
     sentences = list(_sentences(turns))
     counts = Counter(word for turn in turns for word in _words(turn.text))
     total = counts.total() or 1
     weights = {word: count / total for word, count in counts.items()}
     # Weights only fall, so an old weight is an upper bound: a sentence that is best by its new weight is the best.
-    queue = [(-_weight(sentence, weights), sentence.place) for sentence in sentences]
+    queue = [(-_weight(sentence, weights), sentence.position) for sentence in sentences]
     heapq.heapify(queue)
     chosen: list[_Sentence] = []
     said: set[str] = set()
@@ -83,13 +83,13 @@ def summarize(turns: Sequence[SpeakerTurn], *, most: int = DEFAULT_CHARACTERS) -
         best = sentences[queue[0][1]]
         weight = -_weight(best, weights)
         if weight > queue[0][0]:
-            heapq.heapreplace(queue, (weight, best.place))
+            heapq.heapreplace(queue, (weight, best.position))
             continue
         heapq.heappop(queue)
         # A sentence that is too long by itself needs no join with the others.
-        if length + len(best.text) > most or best.text.casefold() in said:
+        if length + len(best.text) > max_characters or best.text.casefold() in said:
             continue
-        if (longer := len(_format(turns, [*chosen, best]))) > most:
+        if (longer := len(_format(turns, [*chosen, best]))) > max_characters:
             continue
         length = longer
         chosen.append(best)
@@ -129,7 +129,7 @@ def _format(turns: Sequence[SpeakerTurn], sentences: Iterable[_Sentence]) -> str
     """Return the sentences in their original order, one line for consecutive ones of a speaker."""
     lines: list[str] = []
     speaker = None
-    for sentence in sorted(sentences, key=lambda sentence: sentence.place):
+    for sentence in sorted(sentences, key=lambda sentence: sentence.position):
         if turns[sentence.turn].speaker == speaker:
             lines[-1] += f" {sentence.text}"
         else:

@@ -19,7 +19,7 @@ PUBLIC, MUTUAL, AUTHORITY = "tls", "mtls", "mtls_authority"
 
 def record_server_certificate(certificate: bytes) -> None:
     """Record the expiry of the gateway's certificate chain (PEM)."""
-    _show(PUBLIC, min(map(_end, _read(certificate)), default=None))
+    _record(PUBLIC, min(map(_end, _read(certificate)), default=None))
 
 
 def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None:
@@ -29,8 +29,8 @@ def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None
     """
     own, known = _read(certificate), _read(authority)
     in_use = [one for one in known if any(_is_issued_by(one, each) for each in own)]
-    _show(MUTUAL, min(map(_end, own), default=None))
-    _show(AUTHORITY, max(map(_end, in_use or known), default=None))
+    _record(MUTUAL, min(map(_end, own), default=None))
+    _record(AUTHORITY, max(map(_end, in_use or known), default=None))
 
 
 def _read(pem: bytes) -> list[x509.Certificate]:
@@ -52,7 +52,7 @@ def _end(certificate: x509.Certificate) -> float:
     return certificate.not_valid_after_utc.timestamp()
 
 
-def _show(use: str, end: float | None) -> None:
+def _record(use: str, end: float | None) -> None:
     if end is not None:
         EXPIRY.labels(use).set(end)
     else:

@@ -27,7 +27,7 @@ CERTIFICATE = "SKEIN_MTLS_CERTIFICATE"
 KEY = "SKEIN_MTLS_KEY"
 AUTHORITY = "SKEIN_MTLS_CA"
 # Seconds between checks for changed files.
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 log = logs.get("skein")
 
@@ -56,13 +56,13 @@ class MutualTlsFiles:
         """Read the files. Raises SettingInvalid with the name of the setting."""
         self._paths = certificate, key, authority
         self._clock = clock
-        self._seen = self._stamp()
+        self._fingerprint = self._file_fingerprint()
         self._material = self._read()
         certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
-        self._looked = clock()
+        self._checked_at = clock()
 
     @classmethod
-    def of(cls, settings: ProcessSettings) -> Self | None:
+    def from_settings(cls, settings: ProcessSettings) -> Self | None:
         """Use the three settings; return None if none is set. Raises SettingInvalid."""
         named = {CERTIFICATE: settings.mtls_certificate, KEY: settings.mtls_key, AUTHORITY: settings.mtls_ca}
         missing = [name for name, path in named.items() if path is None]
@@ -77,9 +77,9 @@ class MutualTlsFiles:
     def material(self) -> TlsMaterial:
         """The contents of the files: the same object until the files change and are valid."""
         now = self._clock()
-        if now - self._looked >= _LOOK_SECONDS:
-            self._looked = now
-            self._look()
+        if now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            self._reload_if_changed()
         return self._material
 
     def server_credentials(self) -> grpc.ServerCredentials:
@@ -100,12 +100,12 @@ class MutualTlsFiles:
             require_client_authentication=True,
         )
 
-    def _look(self) -> None:
-        seen = self._stamp()
-        if seen == self._seen:
+    def _reload_if_changed(self) -> None:
+        seen = self._file_fingerprint()
+        if seen == self._fingerprint:
             return
         # A pair that does not match may be half of a change: the next check sees the other half.
-        self._seen = seen
+        self._fingerprint = seen
         try:
             self._material = self._read()
         except SettingInvalid as invalid:
@@ -114,7 +114,7 @@ class MutualTlsFiles:
             certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
             log.info("mtls_files_changed")
 
-    def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _file_fingerprint(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return a fingerprint of the files, which also changes when a link gets another target."""
         found: list[tuple[int, int, int] | None] = []
         for path in self._paths:

@@ -26,7 +26,7 @@ class ServerTls:
     key: Path = field(repr=False)
 
     @classmethod
-    def of(cls, certificate: Path | None, key: Path | None) -> Self | None:
+    def read(cls, certificate: Path | None, key: Path | None) -> Self | None:
         """Read both files; return None if neither is set. Raises SettingInvalid with the name of the setting."""
         if certificate is None and key is None:
             return None

@@ -20,7 +20,7 @@ class Purpose(Enum):
 
 def parse(text: str) -> BearerToken:
     """Raises OneTimeTokenInvalid for a text that is no one-time token."""
-    token = BearerToken.read(PREFIX, text)
+    token = BearerToken.decode(PREFIX, text)
     if token is None or token.tenant_id != NO_TENANT:
         raise OneTimeTokenInvalid
     return token

@@ -30,7 +30,7 @@ class OneTimeTokenStore:
 
     async def create(self, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta) -> BearerToken:
         """Create a token that counts while the account has this address."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             token, _ = await _create(tx, account_id, purpose, email, lifetime)
         return token
 
@@ -48,7 +48,7 @@ class OneTimeTokenStore:
 
     async def find_account_to_reset(self, token: BearerToken) -> UUID:
         """Return the account whose password the token resets, without spending it. Raises OneTimeTokenInvalid."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             account_id: UUID | None = await tx.value(
                 QUERIES["find_one_time_token"],
                 token_id=token.token_id,
@@ -79,7 +79,7 @@ class OneTimeTokenStore:
 
     async def reset_password(self, account_id: UUID, token: BearerToken, password_hash: str) -> None:
         """Spend a token, set the password and revoke the account's auth sessions. Raises OneTimeTokenInvalid."""
-        async with self._database.account(account_id) as tx:
+        async with self._database.account_transaction(account_id) as tx:
             token_account_id, email = await _spend(tx, token, Purpose.PASSWORD_RESET)
             current = await lock_account(tx, token_account_id)
             if token_account_id != account_id or email != (current["email"] or "") or current["status"] != "active":
@@ -97,7 +97,7 @@ async def _create(
 ) -> tuple[BearerToken, datetime]:
     """Return a new token and its expiry."""
     at = now()
-    token = BearerToken.made(PREFIX, NO_TENANT, new_id(at))
+    token = BearerToken.generate(PREFIX, NO_TENANT, new_id(at))
     await tx.execute(
         QUERIES["create_one_time_token"],
         token_id=token.token_id,

@@ -141,7 +141,7 @@ class TokenMailer:
             return
         lifetime = self.lifetimes[mail.purpose]
         token = await self._store.create(mail.account_id, mail.purpose, mail.email, lifetime)
-        subject, text = render_mail(mail.purpose, self._issuer(), token.text(), lifetime)
+        subject, text = render_mail(mail.purpose, self._issuer(), token.encode(), lifetime)
         await self._mailer.send(mail.email, subject, text)
 
 

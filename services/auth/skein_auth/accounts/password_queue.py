@@ -52,20 +52,20 @@ class PasswordQueue:
     def __init__(self, *, working: int, waiting: int) -> None:
         """Admit `working` calls at a time and let `waiting` calls wait."""
         self._queue = FairQueue(
-            AdaptiveLimit(least=working, most=working, target_seconds=_RETRY_SECONDS),
-            most_waiting=waiting,
+            AdaptiveLimit(minimum=working, maximum=working, target_seconds=_RETRY_SECONDS),
+            max_waiting=waiting,
             wait_seconds=_WAIT_SECONDS,
         )
 
     async def take(self, queue_key: QueueKey) -> Callable[[], None]:
         """Wait for a slot and return the function that releases it. Raises Overloaded."""
         at = time.monotonic()
-        call = self._queue.arrive(queue_key.key, at=at)
+        call = self._queue.enqueue(queue_key.key, at=at)
         if call.state is CallState.WAITING:
             await self._wait(call)
         if call.state is not CallState.RUNNING:
-            raise Overloaded(after=_RETRY_SECONDS)
-        return lambda: self._queue.leave(call, time.monotonic())
+            raise Overloaded(retry_after=_RETRY_SECONDS)
+        return lambda: self._queue.finish(call, time.monotonic())
 
     async def _wait(self, call: QueuedCall) -> None:
         """Wait until a call is admitted or refused."""
@@ -76,12 +76,12 @@ class PasswordQueue:
             if not changed.done():
                 changed.set_result(None)
 
-        call.told = wake
-        timer = loop.call_later(call.until - call.arrived, lambda: self._queue.late(call, time.monotonic()))
+        call.on_change = wake
+        timer = loop.call_later(call.wait_until - call.arrived, lambda: self._queue.time_out(call, time.monotonic()))
         try:
             await changed
         except asyncio.CancelledError:
-            self._queue.leave(call, time.monotonic())
+            self._queue.finish(call, time.monotonic())
             raise
         finally:
             timer.cancel()

@@ -60,7 +60,7 @@ class AccountHandlers:
     async def GetMe(self, request: auth_pb2.GetMeRequest, context: Context) -> auth_pb2.GetMeResponse:
         caller = caller_of(context)
         has_own_session = ACCOUNT in caller.permissions and caller.account_id is not None
-        account = await self._store.get_account(caller.account()) if has_own_session else None
+        account = await self._store.get_account(caller.require_account()) if has_own_session else None
         return convert.get_me_response(caller, account)
 
     async def SignUp(self, request: accounts_pb2.SignUpRequest, context: Context) -> accounts_pb2.SignUpResponse:
@@ -76,7 +76,7 @@ class AccountHandlers:
         self, request: accounts_pb2.RequestEmailVerificationRequest, context: Context
     ) -> accounts_pb2.RequestEmailVerificationResponse:
         caller = caller_of(context)
-        await self._tokens.request_verification(caller.account(), IdempotencyKey.of(caller, request))
+        await self._tokens.request_verification(caller.require_account(), IdempotencyKey.of(caller, request))
         return accounts_pb2.RequestEmailVerificationResponse()
 
     async def RequestPasswordReset(
@@ -93,7 +93,7 @@ class AccountHandlers:
 
     async def UpdateMe(self, request: accounts_pb2.UpdateMeRequest, context: Context) -> accounts_pb2.UpdateMeResponse:
         caller = caller_of(context)
-        change = convert.own_change(caller.account(), request.account, request.update_mask)
+        change = convert.own_change(caller.require_account(), request.account, request.update_mask)
         idempotency_key = IdempotencyKey.of(caller, request)
         if "email" in change.values and await self._idempotency.saved_response(NO_TENANT, idempotency_key) is None:
             await self._self_service.check_email_change(caller)
@@ -187,7 +187,7 @@ class AccountHandlers:
             token, expire_time = await self._token_store.create_for_operator(write.tx, account_id, purpose, lifetime)
             response = await write.save(accounts_pb2.CreateOneTimeTokenResponse(expire_time=to_timestamp(expire_time)))
         # After the save: the saved response must not contain the secret.
-        response.token = token.text()
+        response.token = token.encode()
         return response
 
     async def GetAccountStanding(

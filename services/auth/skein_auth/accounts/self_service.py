@@ -103,7 +103,7 @@ class AccountSelfService:
         The change tells whether an account has the address, and sends mail to a stranger.
         """
         await self.auth_sessions.require_recent_login(caller)
-        await self.attempts.charge("mail_request", str(caller.account()))
+        await self.attempts.charge("mail_request", str(caller.require_account()))
 
     async def send_verification(self, account_id: UUID) -> None:
         """Send a mail to the account's address that waits for verification, if there is one."""
@@ -115,7 +115,7 @@ class AccountSelfService:
         password = accepted(new)
         if await self.idempotency.saved_response(NO_TENANT, idempotency_key) is not None:
             return
-        account_id = caller.account()
+        account_id = caller.require_account()
         credentials = await self._authenticate(caller, old, "password_changed")
         password_hash = await self.passwords.hash(password, QueueKey.of_account(account_id))
         async with self.idempotency.begin_as_account(account_id, idempotency_key) as write:
@@ -125,7 +125,7 @@ class AccountSelfService:
                     account_id,
                     password_hash,
                     revision=credentials.revision,
-                    except_session=caller.sign_in_id,
+                    except_session=caller.auth_session_id,
                 )
 
     async def deactivate(self, caller: Caller, password: str, idempotency_key: IdempotencyKey) -> None:
@@ -133,16 +133,16 @@ class AccountSelfService:
         if await self.idempotency.saved_response(NO_TENANT, idempotency_key) is not None:
             return
         credentials = await self._authenticate(caller, password, "account_deactivated")
-        async with self.idempotency.begin_as_account(caller.account(), idempotency_key) as write:
+        async with self.idempotency.begin_as_account(caller.require_account(), idempotency_key) as write:
             if write.saved_response is None:
-                await self.store.deactivate(write.tx, caller.account(), revision=credentials.revision)
+                await self.store.deactivate(write.tx, caller.require_account(), revision=credentials.revision)
 
     async def delete_own(self, caller: Caller, password: str, idempotency_key: IdempotencyKey) -> None:
         """Delete the caller's account for good."""
         if await self.idempotency.saved_response(NO_TENANT, idempotency_key) is not None:
             return
         await self._authenticate(caller, password, "account_deleted")
-        await self.delete(caller.account(), idempotency_key)
+        await self.delete(caller.require_account(), idempotency_key)
 
     async def delete(self, account_id: UUID, idempotency_key: IdempotencyKey) -> None:
         """Delete an account, after its memberships: tenancy refuses to remove the last owner of a tenant.
@@ -160,7 +160,7 @@ class AccountSelfService:
 
     async def _authenticate(self, caller: Caller, password: str, event: str) -> LoginCredentials:
         """Return the caller's credentials if this is the password; an account without one needs a recent login."""
-        account_id = caller.account()
+        account_id = caller.require_account()
         async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
             credentials = await self.store.credentials(account_id)
             if credentials is None:

@@ -44,35 +44,35 @@ class AccountStore:
 
     async def get_account(self, account_id: UUID) -> Account:
         """Raises AccountNotFound."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_account"], account_id=account_id)
         return Account(**_require(row))
 
     async def get_account_by_email(self, email: str) -> Account:
         """Raises AccountNotFound."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_account_by_email"], email=email)
         return Account(**_require(row))
 
     async def list_accounts(self, *, before: UUID | None, size: int) -> list[Account]:
         """Read accounts, newest first, from before this id; None for the first page."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             rows = await tx.rows(QUERIES["list_accounts"], before=before, size=size)
         return [Account(**row) for row in rows]
 
     async def credentials(self, account_id: UUID) -> LoginCredentials | None:
         """Read what a login is checked against; None for no such account."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return _credentials(await tx.row(QUERIES["get_credentials"], account_id=account_id))
 
     async def credentials_of(self, email: str) -> LoginCredentials | None:
         """Read what a login with this address is checked against; None when no account has the address."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return _credentials(await tx.row(QUERIES["find_credentials"], email=email))
 
     async def replace_hash(self, account_id: UUID, old_hash: str, password_hash: str) -> None:
         """Replace the hash of the same password, unless the password changed since."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             await tx.execute(
                 QUERIES["replace_password_hash"], account_id=account_id, old_hash=old_hash, password_hash=password_hash
             )

@@ -52,13 +52,13 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
         check_keys = [one["secret"] for one in await connection.fetch(query.text, *query.bind({}))]
     finally:
         await connection.close()
-    if row is None or not key.proves(row["secret_hash"]):
+    if row is None or not key.matches_hash(row["secret_hash"]):
         raise OperatorKeyRefused("Another operator key has this id; leave it out to get a new one.")
     if row["revoke_time"] is not None or (row["expire_time"] is not None and row["expire_time"] <= now()):
         raise OperatorKeyRefused("This operator key was revoked or has expired; leave it out to get a new one.")
-    if check_keys and not key.has_check_digits_of(check_keys):
-        key = key.with_check_digits(check_keys[0])
-    return key.text()
+    if check_keys and not key.has_valid_mac(check_keys):
+        key = key.with_mac(check_keys[0])
+    return key.encode()
 
 
 async def _execute(connection: asyncpg.Connection[asyncpg.Record], query: Query, **values: Any) -> None:

@@ -67,7 +67,7 @@ class UncheckedLookupLimiter:
     async def slot(self) -> AsyncIterator[None]:
         """Run the block in a slot. Raises Overloaded when too many wait."""
         if self._count >= self._most:
-            raise Overloaded(after=_RETRY_SECONDS)
+            raise Overloaded(retry_after=_RETRY_SECONDS)
         self._count += 1
         try:
             async with self._slots:

@@ -46,11 +46,11 @@ class CredentialLookup:
     @asynccontextmanager
     async def slot(self, key: ApiKeyToken) -> AsyncIterator[None]:
         """Run the block, which may call `find`, in a slot if the key needs one. Raises what `stored` raises."""
-        if not key.check_digits:
+        if not key.mac:
             async with self._unchecked.slot():
                 yield
             return
-        if not key.has_check_digits_of(await self._check_keys.all()):
+        if not key.has_valid_mac(await self._check_keys.all()):
             raise CredentialInvalid
         yield
 

@@ -122,13 +122,13 @@ class ApiKeyToken(BearerToken):
     @classmethod
     def new(cls, tenant_id: UUID, key_id: UUID, check_key: bytes = b"") -> Self:
         """Make a token with a fresh secret, and with check digits unless `check_key` is empty."""
-        key = cls.made(PREFIX, tenant_id, key_id)
-        return key.with_check_digits(check_key) if check_key else key
+        key = cls.generate(PREFIX, tenant_id, key_id)
+        return key.with_mac(check_key) if check_key else key
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Read a token; None for any other text."""
-        return cls.read(PREFIX, text)
+        return cls.decode(PREFIX, text)
 
     @property
     def key_id(self) -> UUID:
@@ -171,7 +171,7 @@ class StoredApiKey:
 
         So only the holder of the right secret learns that a key has expired.
         """
-        if not token.proves(self.secret_hash):
+        if not token.matches_hash(self.secret_hash):
             raise CredentialInvalid
         self.check_active(at)
 

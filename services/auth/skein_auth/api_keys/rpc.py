@@ -59,18 +59,18 @@ class ApiKeyHandlers:
         )
         # Before the transaction: it may need a connection of its own.
         check_key = await self._check_keys.newest()
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.CreateApiKeyResponse.FromString(write.saved_response)
-            api_key, token = await self._store.create_api_key(write.tx, caller.tenant(), draft, check_key)
+            api_key, token = await self._store.create_api_key(write.tx, caller.require_tenant(), draft, check_key)
             response = await write.save(auth_pb2.CreateApiKeyResponse(api_key=convert.api_key(api_key)))
         log.info("api_key_created", api_key_id=response.api_key.api_key_id, principal=caller.principal)
         # After the save: the saved response must not contain the secret.
-        response.secret = token.text()
+        response.secret = token.encode()
         return response
 
     async def ListApiKeys(self, request: auth_pb2.ListApiKeysRequest, context: Context) -> auth_pb2.ListApiKeysResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, tenant_id, request))
         keys = await self._store.list_api_keys(tenant_id, before=before, size=size + 1)
@@ -84,10 +84,10 @@ class ApiKeyHandlers:
         self, request: auth_pb2.RevokeApiKeyRequest, context: Context
     ) -> auth_pb2.RevokeApiKeyResponse:
         caller, api_key_id = caller_of(context), UUID(request.api_key_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.RevokeApiKeyResponse.FromString(write.saved_response)
-            api_key = await self._store.revoke_api_key(write.tx, caller.tenant(), api_key_id)
+            api_key = await self._store.revoke_api_key(write.tx, caller.require_tenant(), api_key_id)
             response = await write.save(auth_pb2.RevokeApiKeyResponse(api_key=convert.api_key(api_key)))
         log.info("api_key_revoked", api_key_id=response.api_key.api_key_id, principal=caller.principal)
         return response
@@ -98,10 +98,10 @@ class ApiKeyHandlers:
         caller = caller_of(context)
         permissions.require_person(caller)
         api_key_id = UUID(request.api_key_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.AdoptApiKeyResponse.FromString(write.saved_response)
-            api_key = await self._store.adopt_api_key(write.tx, caller.tenant(), api_key_id, caller)
+            api_key = await self._store.adopt_api_key(write.tx, caller.require_tenant(), api_key_id, caller)
             response = await write.save(auth_pb2.AdoptApiKeyResponse(api_key=convert.api_key(api_key)))
         log.info("api_key_adopted", api_key_id=response.api_key.api_key_id, principal=caller.principal)
         return response
@@ -117,18 +117,18 @@ class ApiKeyHandlers:
         )
         # Before the transaction: it may need a connection of its own.
         check_key = await self._check_keys.newest()
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.RotateApiKeyResponse.FromString(write.saved_response)
             successor, replaced, token = await self._store.rotate_api_key(
-                write.tx, caller.tenant(), rotation, check_key
+                write.tx, caller.require_tenant(), rotation, check_key
             )
             response = await write.save(
                 auth_pb2.RotateApiKeyResponse(api_key=convert.api_key(successor), replaced=convert.api_key(replaced))
             )
         log.info("api_key_rotated", api_key_id=response.replaced.api_key_id, principal=caller.principal)
         # After the save: the saved response must not contain the secret.
-        response.secret = token.text()
+        response.secret = token.encode()
         return response
 
     async def SetLegacyToken(
@@ -138,7 +138,7 @@ class ApiKeyHandlers:
         if is_skein_credential(request.token):
             raise FieldInvalid(violations=[("token", "looks like a credential of Skein's own")])
         secret_hash = hashlib.sha256(request.token.encode()).digest() if request.token else None
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._legacy_tokens.set_legacy_token(write.tx, caller.tenant(), secret_hash)
+                await self._legacy_tokens.set_legacy_token(write.tx, caller.require_tenant(), secret_hash)
         return accounts_pb2.SetLegacyTokenResponse()

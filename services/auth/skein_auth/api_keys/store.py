@@ -173,7 +173,7 @@ class OperatorKeyStore:
 
     async def find_operator_key(self, api_key_id: UUID) -> StoredApiKey:
         """Return UNKNOWN_API_KEY, which no token proves, when there is no such key."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["find_operator_key"], api_key_id=api_key_id)
         if row is None:
             return UNKNOWN_API_KEY
@@ -186,7 +186,7 @@ class OperatorKeyStore:
 
     async def list_check_keys(self) -> tuple[bytes, ...]:
         """Read the keys of check digits, the one for new keys first."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return tuple([row["secret"] for row in await tx.rows(QUERIES["list_check_keys"])])
 
 
@@ -199,7 +199,7 @@ class LegacyTokenStore:
 
     async def find_legacy_token(self, secret_hash: bytes) -> UUID | None:
         """Return the tenant of a token; None for an unknown one."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             tenant_id: UUID | None = await tx.value(QUERIES["find_legacy_token"], secret_hash=secret_hash)
         return tenant_id
 

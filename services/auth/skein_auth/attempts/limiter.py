@@ -208,12 +208,12 @@ def is_failure(error: RpcError) -> bool:
 def _refused(kind: str, after: float) -> TooManyAttempts:
     REFUSED.labels(kind).inc()
     log.info("too_many_attempts", kind=kind)
-    return TooManyAttempts(after=max(after, 1.0), kind=kind)
+    return TooManyAttempts(retry_after=max(after, 1.0), kind=kind)
 
 
 def auth_session_subject(caller: Caller) -> str:
     """Return the subject for proofs in an auth session: a thief of one session does not block the others."""
-    return f"{caller.account()} {caller.sign_in_id}"
+    return f"{caller.require_account()} {caller.auth_session_id}"
 
 
 def subject_at_network(name: str, address: str) -> str:

@@ -54,7 +54,7 @@ class AttemptStore:
         """
         # In one order for all transactions, so that they cannot deadlock.
         requests = sorted(requests, key=lambda one: (one.kind, one.subject_hash))
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             rows = await tx.rows(
                 QUERIES["reserve_attempts"],
                 kinds=[one.kind for one in requests],
@@ -67,7 +67,7 @@ class AttemptStore:
 
     async def settle(self, counts: Sequence[AttemptCount], *, failed: bool) -> None:
         """Record the outcome of pending attempts; those that did not fail are taken back."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             await tx.execute(
                 QUERIES["settle_attempts"],
                 kinds=[one.kind for one in counts],

@@ -37,7 +37,7 @@ class AuditHandlers:
     async def ListMyAuditEvents(
         self, request: pb.ListMyAuditEventsRequest, context: Context
     ) -> pb.ListMyAuditEventsResponse:
-        account_id = caller(context).account()
+        account_id = caller(context).require_account()
         events, next_page_token = await self._page(NO_TENANT, account_id, account_id, request)
         return pb.ListMyAuditEventsResponse(audit_events=events, next_page_token=next_page_token)
 

@@ -110,7 +110,7 @@ class AuthSessions:
 
     async def refresh(self, refresh_token: str) -> pb.SignInTokens:
         """Replace a refresh token of an account's own session. Raises CredentialInvalid and CredentialExpired."""
-        presented = BearerToken.read(grants.REFRESH_PREFIX, refresh_token)
+        presented = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
         if presented is None or presented.tenant_id != NO_TENANT:
             raise CredentialInvalid
         at = now()
@@ -133,7 +133,7 @@ class AuthSessions:
 
     async def require_recent_login(self, caller: Caller) -> None:
         """Refuse with SignInTooOld a session whose login is older than RECENT_LOGIN. A refresh is no login."""
-        state = None if caller.sign_in_id is None else await self.get_state(NO_TENANT, caller.sign_in_id)
+        state = None if caller.auth_session_id is None else await self.get_state(NO_TENANT, caller.auth_session_id)
         if state is None or now() >= state.auth_time + RECENT_LOGIN:
             raise SignInTooOld
 
@@ -154,7 +154,7 @@ class AuthSessions:
         return pb.SignInTokens(
             access_token=access_token,
             access_expire_time=to_timestamp(access_expire_time),
-            refresh_token="" if issue.refresh is None else issue.refresh.text(),
+            refresh_token="" if issue.refresh is None else issue.refresh.encode(),
             refresh_expire_time=to_timestamp(issue.refresh_expire_time),
             auth_session_id=str(session.sign_in_id),
         )

@@ -214,12 +214,12 @@ class RefreshTokenDerivation:
     def again(self, before: BearerToken, tenant_id: UUID, successor: RefreshToken) -> BearerToken | None:
         """Return the successor that was issued; None when another token precedes it, or its key is gone."""
         tokens = (self._next(key, before, tenant_id, successor.refresh_token_id) for key in self.keys)
-        return next((token for token in tokens if token.proves(successor.secret_hash)), None)
+        return next((token for token in tokens if token.matches_hash(successor.secret_hash)), None)
 
     @staticmethod
     def _next(key: bytes, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
         secret = hmac.digest(key, before.secret + token_id.bytes, "sha256")
-        return BearerToken.made(REFRESH_PREFIX, tenant_id, token_id, secret)
+        return BearerToken.generate(REFRESH_PREFIX, tenant_id, token_id, secret)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -291,7 +291,7 @@ def approve(
     session: AuthSession, redirect_uri: str, code_challenge: str, context: StepContext
 ) -> tuple[AuthSession, AuthorizationCode, BearerToken]:
     """Make the session of an approved grant, and its code; the session lives as long as the code until it is used."""
-    token = BearerToken.made(CODE_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret())
+    token = BearerToken.generate(CODE_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret())
     ends = context.at + context.lifetimes.code
     code = AuthorizationCode(
         code_id=token.token_id,
@@ -379,7 +379,7 @@ def with_expire_time(session: AuthSession, expire_time: datetime) -> AuthSession
 
 
 def _belongs_to_client(session: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
-    return presented.proves(secret_hash) and session.client_id == client_id
+    return presented.matches_hash(secret_hash) and session.client_id == client_id
 
 
 def _fits(code: AuthorizationCode, request: CodeRequest) -> bool:
@@ -425,7 +425,9 @@ def issue_first_tokens(
 
 
 def _random_refresh_token(session: AuthSession, context: StepContext) -> BearerToken:
-    return BearerToken.made(REFRESH_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret())
+    return BearerToken.generate(
+        REFRESH_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret()
+    )
 
 
 def _stored(token: BearerToken, at: datetime, expire_time: datetime) -> RefreshToken:

@@ -41,7 +41,7 @@ class AuthSessionHandlers:
         return pb.RefreshSessionResponse(tokens=await self._sessions.refresh(request.refresh_token))
 
     async def SignOut(self, request: pb.SignOutRequest, context: Context) -> pb.SignOutResponse:
-        session_id = caller_of(context).sign_in_id
+        session_id = caller_of(context).auth_session_id
         if session_id is not None and await self._store.revoke(NO_TENANT, session_id, now(), "sign_out"):
             await self._audit.record("sign_out")
         return pb.SignOutResponse()
@@ -51,12 +51,14 @@ class AuthSessionHandlers:
     ) -> pb.ListAuthSessionsResponse:
         caller = caller_of(context)
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, caller.account(), request))
-        rows = await self._store.list_of_account(caller.account(), now(), before=before, size=size + 1)
-        page = [_auth_session(row, is_current=row.sign_in_id == caller.sign_in_id) for row in rows[:size]]
+        before = id_before(pagination.read_token(request.page_token, caller.require_account(), request))
+        rows = await self._store.list_of_account(caller.require_account(), now(), before=before, size=size + 1)
+        page = [_auth_session(row, is_current=row.sign_in_id == caller.auth_session_id) for row in rows[:size]]
         response = pb.ListAuthSessionsResponse(auth_sessions=page)
         if len(rows) > size:
-            response.next_page_token = pagination.write_token([page[-1].auth_session_id], caller.account(), request)
+            response.next_page_token = pagination.write_token(
+                [page[-1].auth_session_id], caller.require_account(), request
+            )
         return response
 
     async def RevokeAuthSession(
@@ -65,13 +67,15 @@ class AuthSessionHandlers:
         caller = caller_of(context)
         if bool(request.auth_session_id) == request.all_others:
             raise FieldInvalid(violations=[("auth_session_id", "or all_others is needed, and not both")])
-        account_id, at, reason = caller.account(), now(), "revoked_by_account"
+        account_id, at, reason = caller.require_account(), now(), "revoked_by_account"
         async with self._idempotency.begin_as_account(account_id, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RevokeAuthSessionResponse.FromString(write.saved_response)
             target, count = "", 1
             if request.all_others:
-                count = await revoke_all_sessions(write.tx, account_id, at, reason, except_session=caller.sign_in_id)
+                count = await revoke_all_sessions(
+                    write.tx, account_id, at, reason, except_session=caller.auth_session_id
+                )
             else:
                 session_id = UUID(request.auth_session_id)
                 await revoke_one_session(write.tx, account_id, session_id, at, reason)

@@ -114,7 +114,7 @@ class AuthSessionStore:
             tokens = await tx.row(QUERIES["get_refresh_token"], tenant_id=tenant_id, refresh_token_id=token_id)
             row = await tx.row(QUERIES["get_auth_session_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
         state = None if row is None else _refresh_token_state(_session(row), tokens)
-        return state if state is not None and presented.proves(state.token.secret_hash) else None
+        return state if state is not None and presented.matches_hash(state.token.secret_hash) else None
 
     async def revoke(self, tenant_id: UUID, session_id: UUID, at: datetime, reason: str) -> bool:
         """Revoke a session; return whether it was live."""
@@ -124,14 +124,14 @@ class AuthSessionStore:
 
     async def revoke_of_account(self, account_id: UUID, session_id: UUID, at: datetime, reason: str) -> None:
         """Revoke one session of an account, in any tenant, if it is live."""
-        async with self._database.account(account_id) as tx:
+        async with self._database.account_transaction(account_id) as tx:
             await _revoke_of_account(tx, account_id, session_id, at, reason)
 
     async def list_of_account(
         self, account_id: UUID, at: datetime, *, before: UUID | None, size: int
     ) -> list[ListedAuthSession]:
         """Read the account's live sessions, newest first, from before this id; None for the first page."""
-        async with self._database.account(account_id) as tx:
+        async with self._database.account_transaction(account_id) as tx:
             query = QUERIES["list_auth_sessions_of_account"]
             rows = await tx.rows(query, account_id=account_id, at=at, before=before, size=size)
         return [ListedAuthSession(**row) for row in rows]

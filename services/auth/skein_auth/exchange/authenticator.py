@@ -94,9 +94,13 @@ class Authenticator:
             if not (membership.tenant_is_open or closed):
                 raise TenantNotFound
         # The canary's tenants have no other admin than the cluster, which creates the keys of its probes.
-        permissions = SYSTEM_PERMISSIONS | (ROLE_PERMISSIONS["admin"] if tenant_id in canary.TENANTS else frozenset())
+        permissions = SYSTEM_PERMISSIONS | (
+            ROLE_PERMISSIONS["admin"] if tenant_id in canary.CANARY_TENANT_IDS else frozenset()
+        )
         return AuthenticatedIdentity(
-            caller=Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, closed=closed)
+            caller=Caller(
+                principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, is_tenant_deleted=closed
+            )
         )
 
     async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> AuthenticatedIdentity | None:
@@ -148,7 +152,7 @@ class Authenticator:
         stored = await self._stored(key)
         if stored is UNKNOWN_API_KEY:
             # The same work as for a known key.
-            key.proves(stored.secret_hash)
+            key.matches_hash(stored.secret_hash)
             raise AuthenticationFailed(CredentialInvalid(), is_final=True)
         target = f"api_key:{key.key_id}"
         try:

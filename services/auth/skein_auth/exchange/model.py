@@ -45,6 +45,6 @@ def key_caller(tenant_id: UUID, key_id: UUID, stored: StoredApiKey) -> Caller:
         tenant_id=tenant_id,
         permissions=stored.permissions,
         agent_id=stored.agent_id,
-        sign_in_id=None if account_id is None else key_id,
+        auth_session_id=None if account_id is None else key_id,
         grant_ids=stored.grant_ids,
     )

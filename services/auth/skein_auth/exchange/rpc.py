@@ -47,7 +47,7 @@ class ExchangeHandlers:
         return pb.GetCheckKeysResponse(check_keys=await self._check_keys.all())
 
     async def Introspect(self, request: pb.IntrospectRequest, context: Context) -> pb.IntrospectResponse:
-        identity = await self._introspector.introspect(request.credential, caller(context).tenant(), now())
+        identity = await self._introspector.introspect(request.credential, caller(context).require_tenant(), now())
         return _introspection(identity)
 
 

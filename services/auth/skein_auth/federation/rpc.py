@@ -62,18 +62,18 @@ class FederationHandlers:
         ):
             if write.saved_response is not None:
                 return pb.LinkIdentityResponse.FromString(write.saved_response)
-            linked = await self._store.link(write.tx, caller.account(), identity)
+            linked = await self._store.link(write.tx, caller.require_account(), identity)
             return await write.save(pb.LinkIdentityResponse(identity=_identity(linked)))
 
     async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
         caller = caller_of(context)
         async with self._idempotency.begin(NO_TENANT, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.unlink(write.tx, caller.account(), UUID(request.identity_id))
+                await self._store.unlink(write.tx, caller.require_account(), UUID(request.identity_id))
         return pb.UnlinkIdentityResponse()
 
     async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Context) -> pb.ListIdentitiesResponse:
-        identities = await self._store.list_identities(caller_of(context).account())
+        identities = await self._store.list_identities(caller_of(context).require_account())
         page, token = paginate(
             [_identity(identity) for identity in identities],
             lambda identity: identity.identity_id,

@@ -36,7 +36,7 @@ class IdentityStore:
 
     async def find_account(self, identity: ProviderIdentity) -> Account | None:
         """Return the account that the identity is linked to, and store its current login name; None for no account."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["find_identity"], provider=identity.provider, subject=identity.subject)
             if row is None:
                 return None
@@ -89,7 +89,7 @@ class IdentityStore:
         await self._audit.record_in(tx, "identity_unlinked", account_id=account_id, target=f"identity:{identity_id}")
 
     async def list_identities(self, account_id: UUID) -> list[LinkedIdentity]:
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             rows = await tx.rows(QUERIES["list_identities"], account_id=account_id)
         return [LinkedIdentity(**row) for row in rows]
 

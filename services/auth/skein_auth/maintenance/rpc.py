@@ -15,9 +15,9 @@ class MaintenanceHandlers:
         self._store = store
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        deleted = await self._store.delete_expired(caller(context).tenant(), now())
+        deleted = await self._store.delete_expired(caller(context).require_tenant(), now())
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        counts, more = await self._store.purge(caller(context).tenant(), request.limit or DEFAULT_PURGE)
+        counts, more = await self._store.purge(caller(context).require_tenant(), request.limit or DEFAULT_PURGE)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

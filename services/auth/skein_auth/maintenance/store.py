@@ -94,7 +94,7 @@ class MaintenanceStore:
             await tx.execute(QUERIES["disable_service_accounts_of_purged_agents"], tenant_id=tenant_id, at=at)
             await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             await count_api_keys(tx, tenant_id, at)
-            if tenant_id in canary.TENANTS:
+            if tenant_id in canary.CANARY_TENANT_IDS:
                 deleted += await tx.execute(
                     QUERIES["delete_ended_api_keys"], tenant_id=tenant_id, before=at - _CANARY_KEPT, size=_BATCH
                 )
@@ -124,7 +124,7 @@ class MaintenanceStore:
         events = await tx.execute(
             QUERIES["delete_expired_audit_events"],
             tenant_id=tenant_id,
-            before=min_id_at(at - (_CANARY_KEPT if tenant_id in canary.TENANTS else self._audit_kept)),
+            before=min_id_at(at - (_CANARY_KEPT if tenant_id in canary.CANARY_TENANT_IDS else self._audit_kept)),
             size=_BATCH,
         )
         return sessions + events + await self._idempotency.delete_expired(tx, tenant_id, at)

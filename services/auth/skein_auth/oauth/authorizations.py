@@ -133,7 +133,7 @@ class Authorizations:
         authorization = self._decrypt(request.handle, at)
         if not request.approved:
             await self._audit.record(
-                "authorization_denied", client_id=authorization.client_id, account_id=caller.account()
+                "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
             )
             parameters = {
                 "error": "access_denied",
@@ -168,11 +168,11 @@ class Authorizations:
         await self._audit.record(
             "authorization_approved",
             client_id=authorization.client_id,
-            account_id=caller.account(),
+            account_id=caller.require_account(),
             tenant_id=session.tenant_id,
             target=f"sign_in:{session.sign_in_id}",
         )
-        return self._redirect(authorization.redirect_uri, {"code": token.text(), "state": authorization.state})
+        return self._redirect(authorization.redirect_uri, {"code": token.encode(), "state": authorization.state})
 
     async def grant_session(
         self,
@@ -196,18 +196,22 @@ class Authorizations:
         if permissions := granted & TENANT_PERMISSIONS:
             if tenant_id is None:
                 raise TenantMissing
-            membership = await self._tenants.get_membership(tenant_id, caller.account())
+            membership = await self._tenants.get_membership(tenant_id, caller.require_account())
             if not membership.tenant_is_open or not membership.role:
                 raise TenantNotFound
             permissions &= ROLE_PERMISSIONS[membership.role]
             scopes |= permissions
         if not scopes:
             return None
-        own = None if caller.sign_in_id is None else await self._auth_sessions.get_state(NO_TENANT, caller.sign_in_id)
+        own = (
+            None
+            if caller.auth_session_id is None
+            else await self._auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
+        )
         return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
             sign_in_id=self._auth_sessions.random.id(at),
-            account_id=caller.account(),
+            account_id=caller.require_account(),
             client_id=client_id,
             scopes=scopes,
             resources=tuple(resources),

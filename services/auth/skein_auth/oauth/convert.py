@@ -54,7 +54,7 @@ def token_response(value: TokenResponse) -> pb.ExchangeTokenResponse:
 
 def device_codes(token: BearerToken, user_code: str, lifetime: timedelta) -> pb.StartDeviceAuthorizationResponse:
     return pb.StartDeviceAuthorizationResponse(
-        device_code=token.text(),
+        device_code=token.encode(),
         user_code=user_code,
         expires_in=Duration(seconds=int(lifetime.total_seconds())),
         interval=Duration(seconds=int(INTERVAL.total_seconds())),

@@ -88,7 +88,7 @@ class DeviceFlow:
         is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
         await self._attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
         at = now()
-        token = BearerToken.made(
+        token = BearerToken.generate(
             DEVICE_PREFIX, NO_TENANT, self._auth_sessions.random.id(at), self._auth_sessions.random.secret()
         )
         device = DeviceAuthorization(
@@ -110,7 +110,7 @@ class DeviceFlow:
 
     async def find(self, caller: Caller, code: str) -> PendingDevice:
         """Return the pending device with this user code. Raises DeviceCodeNotFound and TooManyAttempts."""
-        async with self._attempts.failing(("user_code", str(caller.account()))):
+        async with self._attempts.failing(("user_code", str(caller.require_account()))):
             pending = await self._store.find_by_user_code(normalize_user_code(code))
             if pending is None or not pending.device.is_pending(now()):
                 raise DeviceCodeNotFound
@@ -123,7 +123,7 @@ class DeviceFlow:
         if not request.approved:
             if not await self._store.deny(device, at):
                 raise DeviceCodeNotFound
-            await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.account())
+            await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
             return
         session = await self._authorizations.grant_session(
             caller,
@@ -142,7 +142,7 @@ class DeviceFlow:
         await self._audit.record(
             "device_approved",
             client_id=device.client_id,
-            account_id=caller.account(),
+            account_id=caller.require_account(),
             tenant_id=session.tenant_id,
             target=f"sign_in:{session.sign_in_id}",
         )
@@ -151,7 +151,7 @@ class DeviceFlow:
         self, client: Client, code: str, resources: Sequence[str], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
         """Redeem a device code; return the result, and the session when the device is approved."""
-        presented = BearerToken.read(DEVICE_PREFIX, code)
+        presented = BearerToken.decode(DEVICE_PREFIX, code)
         if presented is None:
             return grants.GrantResult(error=GrantError.INVALID), None
         request = DeviceTokenRequest(

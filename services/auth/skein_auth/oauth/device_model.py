@@ -88,7 +88,7 @@ def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
 
     An approval is redeemed once. A device that lost the response may poll again within the grace.
     """
-    if device is None or not presented.proves(device.secret_hash) or device.client_id != request.client_id:
+    if device is None or not presented.matches_hash(device.secret_hash) or device.client_id != request.client_id:
         return GrantError.INVALID
     if not set(request.resources) <= set(device.resources):
         return GrantError.TARGET

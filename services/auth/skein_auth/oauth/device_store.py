@@ -40,7 +40,7 @@ class DeviceStore:
 
     async def start(self, device: DeviceAuthorization, user_code: str, at: datetime) -> bool:
         """Create a device authorization; False when another one has the same user code."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return bool(
                 await tx.execute(
                     QUERIES["create_device_code"],
@@ -58,7 +58,7 @@ class DeviceStore:
 
     async def find_by_user_code(self, user_code: str) -> PendingDevice | None:
         """Return the device with this user code, in any state; None for no such device."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_device_code"], user_code=user_code)
         if row is None:
             return None
@@ -90,7 +90,7 @@ class DeviceStore:
 
     async def deny(self, device: DeviceAuthorization, at: datetime) -> bool:
         """Record a denial; False when the device is answered or expired."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return bool(
                 await tx.execute(
                     QUERIES["answer_device_code"],
@@ -109,7 +109,7 @@ class DeviceStore:
 
         A caller that polls after the grace stole the code: the session is revoked.
         """
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["lock_device_code"], device_code_id=presented.token_id)
             poll = device_model.poll(None if row is None else _device(row), presented, request, context)
             if isinstance(poll, GrantError):

@@ -134,7 +134,7 @@ class TokenEndpoint:
         """Revoke the session of a token of this client; ignore any other token."""
         client = await self.registry.authenticate(authentication)
         at = now()
-        if (presented := BearerToken.read(grants.REFRESH_PREFIX, text)) is not None:
+        if (presented := BearerToken.decode(grants.REFRESH_PREFIX, text)) is not None:
             token_state = await self.store.get_refresh_token_state(presented)
             session = None if token_state is None else token_state.session
             if session is None or session.client_id != client.client_id:
@@ -161,7 +161,7 @@ class TokenEndpoint:
     async def introspect(self, client: Client | None, caller: Caller | None, text: str) -> TokenIntrospection | None:
         """Introspect a token for its own client or a caller of its tenant; None for others and for a dead token."""
         at = now()
-        presented = BearerToken.read(grants.REFRESH_PREFIX, text)
+        presented = BearerToken.decode(grants.REFRESH_PREFIX, text)
         introspection = (
             await self._introspect_refresh_token(presented, at)
             if presented is not None
@@ -217,7 +217,7 @@ class TokenEndpoint:
     async def _redeem_code(
         self, client: Client, grant: pb.AuthorizationCodeGrant, resources: Sequence[str], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
-        presented = BearerToken.read(grants.CODE_PREFIX, grant.code)
+        presented = BearerToken.decode(grants.CODE_PREFIX, grant.code)
         if presented is None:
             raise InvalidGrant
         code_request = CodeRequest(
@@ -232,7 +232,7 @@ class TokenEndpoint:
     async def _refresh(
         self, client: Client, grant: pb.RefreshTokenGrant, resources: Sequence[str], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
-        presented = BearerToken.read(grants.REFRESH_PREFIX, grant.refresh_token)
+        presented = BearerToken.decode(grants.REFRESH_PREFIX, grant.refresh_token)
         if presented is None:
             raise InvalidGrant
         # Before the token is spent: a failure of tenancy must not cost a grant.
@@ -288,7 +288,7 @@ class TokenEndpoint:
         return TokenResponse(
             access_token=text,
             seconds=max(0, int((access_expire_time - at).total_seconds())),
-            refresh_token="" if issue.refresh is None else issue.refresh.text(),
+            refresh_token="" if issue.refresh is None else issue.refresh.encode(),
             scope=" ".join(sorted(issue.scopes)),
             id_token=id_token,
         )
@@ -342,7 +342,7 @@ class TokenEndpoint:
         if self.rejected.find(authentication.client_secret) is not None:
             raise InvalidClient
         # Only the database tells a key without check digits from an invented one, so wrong ones count by source.
-        source = "" if key.check_digits else client_address()
+        source = "" if key.mac else client_address()
         try:
             async with self.lookup.slot(key), self.attempts.failing(("unchecked_key", source)):
                 stored = await self._verify_key(key, authentication.client_secret, at)

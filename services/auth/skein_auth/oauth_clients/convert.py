@@ -36,6 +36,6 @@ def client(value: Client) -> pb.Client:
 def registered(value: Client, secret: BearerToken | None, registration_token: BearerToken) -> pb.RegisterClientResponse:
     return pb.RegisterClientResponse(
         client=client(value),
-        client_secret="" if secret is None else secret.text(),
-        registration_access_token=registration_token.text(),
+        client_secret="" if secret is None else secret.encode(),
+        registration_access_token=registration_token.encode(),
     )

@@ -151,10 +151,10 @@ class Client:
 
     def verify_registration_token(self, registration_token: str) -> None:
         """Raises InvalidToken unless this is the token that its registration returned."""
-        token = BearerToken.read(REGISTRATION_PREFIX, registration_token)
+        token = BearerToken.decode(REGISTRATION_PREFIX, registration_token)
         if token is None or str(token.token_id) != self.client_id:
             raise InvalidToken
-        if not token.proves(self.registration_hash or _NO_SECRET):
+        if not token.matches_hash(self.registration_hash or _NO_SECRET):
             raise InvalidToken
 
 
@@ -176,8 +176,8 @@ def refuse_unknown(secret: str) -> NoReturn:
 
 
 def _proven(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
-    token = BearerToken.read(SECRET_PREFIX, secret) or BearerToken(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
-    is_right = token.proves(secret_hash or _NO_SECRET)
+    token = BearerToken.decode(SECRET_PREFIX, secret) or BearerToken(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
+    is_right = token.matches_hash(secret_hash or _NO_SECRET)
     is_ours = is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
     whole = hashlib.sha256(secret.encode()).digest()
     return hmac.compare_digest(whole, secret_hash or _NO_SECRET) or is_ours
@@ -296,9 +296,9 @@ def with_credentials(client: Client, client_id: UUID) -> tuple[Client, BearerTok
     secret = (
         None
         if client.token_endpoint_auth_method == AUTH_METHOD_NONE
-        else BearerToken.made(SECRET_PREFIX, NO_TENANT, client_id)
+        else BearerToken.generate(SECRET_PREFIX, NO_TENANT, client_id)
     )
-    registration_token = BearerToken.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
+    registration_token = BearerToken.generate(REGISTRATION_PREFIX, NO_TENANT, client_id)
     known = replace(
         client,
         secret_hash=None if secret is None else secret.secret_hash(),

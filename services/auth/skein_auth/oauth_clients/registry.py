@@ -138,7 +138,7 @@ class ClientRegistry:
 
     async def get_managed(self, client_id: str, registration_token: str) -> Client:
         """Return the client of a registration token. Raises InvalidToken."""
-        token = BearerToken.read(clients.REGISTRATION_PREFIX, registration_token)
+        token = BearerToken.decode(clients.REGISTRATION_PREFIX, registration_token)
         client = None
         if token is not None and str(token.token_id) == client_id:
             client = await self._store.get_client(client_id)

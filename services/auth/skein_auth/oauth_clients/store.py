@@ -32,7 +32,7 @@ class ClientStore:
 
     async def create_client(self, client: Client, quota: RegistrationQuota | None, *, at: datetime) -> None:
         """Create a registered client. Raises TooManyAttempts when the quota is full."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             if quota is not None:
                 await _make_room(tx, quota, at)
             source_hash = None if quota is None else quota.address_hash
@@ -51,7 +51,7 @@ class ClientStore:
         return _client(row), is_new
 
     async def get_client(self, client_id: str) -> Client | None:
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_client"], client_id=client_id)
         return None if row is None else _client(row)
 
@@ -59,7 +59,7 @@ class ClientStore:
         self, client: Client, quota: RegistrationQuota, *, at: datetime, is_new: bool
     ) -> None:
         """Store what a metadata document says. Raises TooManyAttempts when the quota is full for a new client."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             if is_new:
                 await _make_room(tx, quota, at)
             await tx.execute(QUERIES["upsert_metadata_document"], source_hash=quota.address_hash, **_values(client))
@@ -67,7 +67,7 @@ class ClientStore:
     async def update_client(self, new: Client, registration_token: str) -> Client:
         """Replace a client's metadata; its secrets stay. Raises InvalidToken, also for a client that is deleted."""
         query = QUERIES["update_client"]
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["lock_client"], client_id=new.client_id)
             if row is None:
                 raise InvalidToken
@@ -81,7 +81,7 @@ class ClientStore:
 
     async def delete_client(self, client_id: str) -> None:
         """Delete a client with all its grants."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             await tx.execute(QUERIES["delete_client"], client_id=client_id)
 
 
@@ -95,7 +95,7 @@ async def _make_room(tx: Transaction, quota: RegistrationQuota, at: datetime) ->
     }
     await tx.execute(QUERIES["delete_unused_clients_for_room"], before=at - _NEW, **bounds)
     if not await tx.value(QUERIES["has_room_for_client"], **bounds):
-        raise TooManyAttempts(after=_NEW.total_seconds(), kind="clients")
+        raise TooManyAttempts(retry_after=_NEW.total_seconds(), kind="clients")
 
 
 def _client(row: asyncpg.Record) -> Client:

@@ -28,23 +28,23 @@ class TotpStore:
 
     async def second_factor(self, account_id: UUID) -> SecondFactor | None:
         """Read an account's second factor with its e-mail address and password hash; None for no such account."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_second_factor"], account_id=account_id)
         return None if row is None else _factor(row, email=row["email"] or "", password_hash=row["password_hash"])
 
     async def spend_step(self, account_id: UUID, step: int) -> bool:
         """Spend the code of a time step; return whether it was unspent."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return await tx.execute(QUERIES["spend_totp_step"], account_id=account_id, step=step) == 1
 
     async def spend_recovery_code(self, account_id: UUID, code_hash: bytes) -> bool:
         """Spend a recovery code; return whether it was unspent."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return await _spend(tx, account_id, code_hash)
 
     async def replace_encrypted_secret(self, account_id: UUID, old: bytes, new: bytes) -> None:
         """Replace the encryption of the same secret, unless the secret changed since."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             await tx.execute(
                 QUERIES["reencrypt_totp_secret"], account_id=account_id, sealed_totp_secret=old, resealed=new
             )

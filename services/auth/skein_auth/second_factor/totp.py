@@ -74,7 +74,7 @@ class Totp:
 
     async def start(self, caller: Caller, password: str, idempotency_key: IdempotencyKey) -> tuple[str, str]:
         """Start a second factor that waits for confirmation; return its secret and URI, both empty for a repeat."""
-        account_id = caller.account()
+        account_id = caller.require_account()
         async with self._limit_and_record(caller, "totp_started"):
             email = await self._authenticate(caller, password)
             secret = Secret.generate()
@@ -87,7 +87,7 @@ class Totp:
 
     async def confirm(self, caller: Caller, code: str, idempotency_key: IdempotencyKey) -> Sequence[str]:
         """Make the second factor obligatory; return its recovery codes, none for a repeat."""
-        account_id = caller.account()
+        account_id = caller.require_account()
         codes = recovery_codes()
         async with (
             self._limit_and_record(caller, "totp_confirmed"),
@@ -104,7 +104,7 @@ class Totp:
 
     async def disable(self, caller: Caller, password: str, second_factor: str, idempotency_key: IdempotencyKey) -> None:
         """Delete the second factor of a caller that proves both factors."""
-        account_id = caller.account()
+        account_id = caller.require_account()
         async with self._limit_and_record(caller, "totp_disabled"):
             await self._authenticate(caller, password)
             async with self._idempotency.begin(NO_TENANT, idempotency_key) as write:
@@ -126,16 +126,16 @@ class Totp:
             async with self._attempts.failing(("own_proof", auth_session_subject(caller))):
                 yield
         except (PasswordWrong, CodeWrong) as error:
-            await self._audit.record(event, outcome="refused", reason=error.reason, account_id=caller.account())
+            await self._audit.record(event, outcome="refused", reason=error.reason, account_id=caller.require_account())
             raise
 
     async def _authenticate(self, caller: Caller, password: str) -> str:
         """Return the account's address if this is its password; an account without one needs a recent login."""
-        factor = await self._store.second_factor(caller.account())
+        factor = await self._store.second_factor(caller.require_account())
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
-            queue_key = QueueKey.of_account(caller.account())
+            queue_key = QueueKey.of_account(caller.require_account())
             if not (await self._passwords.verify(factor.password_hash, password, queue_key)).ok:
                 raise PasswordWrong
         else:

@@ -31,22 +31,24 @@ class ServiceAccountHandlers:
     ) -> pb.CreateServiceAccountResponse:
         caller = caller_of(context)
         draft = convert.draft(request.service_account, caller)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateServiceAccountResponse.FromString(write.saved_response)
-            account = await self._store.create_service_account(write.tx, caller.tenant(), draft)
+            account = await self._store.create_service_account(write.tx, caller.require_tenant(), draft)
             return await write.save(pb.CreateServiceAccountResponse(service_account=convert.service_account(account)))
 
     async def GetServiceAccount(
         self, request: pb.GetServiceAccountRequest, context: Context
     ) -> pb.GetServiceAccountResponse:
-        account = await self._store.get_service_account(caller_of(context).tenant(), UUID(request.service_account_id))
+        account = await self._store.get_service_account(
+            caller_of(context).require_tenant(), UUID(request.service_account_id)
+        )
         return pb.GetServiceAccountResponse(service_account=convert.service_account(account))
 
     async def ListServiceAccounts(
         self, request: pb.ListServiceAccountsRequest, context: Context
     ) -> pb.ListServiceAccountsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, tenant_id, request))
         accounts = await self._store.list_service_accounts(tenant_id, before=before, size=size + 1)
@@ -61,10 +63,10 @@ class ServiceAccountHandlers:
     ) -> pb.UpdateServiceAccountResponse:
         caller = caller_of(context)
         change = convert.change(request.service_account, request.update_mask, caller)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateServiceAccountResponse.FromString(write.saved_response)
-            account = await self._store.update_service_account(write.tx, caller.tenant(), change)
+            account = await self._store.update_service_account(write.tx, caller.require_tenant(), change)
             return await write.save(pb.UpdateServiceAccountResponse(service_account=convert.service_account(account)))
 
     async def AdoptServiceAccount(
@@ -73,17 +75,17 @@ class ServiceAccountHandlers:
         caller = caller_of(context)
         permissions.require_person(caller)
         account_id = UUID(request.service_account_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.AdoptServiceAccountResponse.FromString(write.saved_response)
-            account = await self._store.adopt_service_account(write.tx, caller.tenant(), account_id, caller)
+            account = await self._store.adopt_service_account(write.tx, caller.require_tenant(), account_id, caller)
             return await write.save(pb.AdoptServiceAccountResponse(service_account=convert.service_account(account)))
 
     async def DeleteServiceAccount(
         self, request: pb.DeleteServiceAccountRequest, context: Context
     ) -> pb.DeleteServiceAccountResponse:
         caller, account_id = caller_of(context), UUID(request.service_account_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_service_account(write.tx, caller.tenant(), account_id)
+                await self._store.delete_service_account(write.tx, caller.require_tenant(), account_id)
         return pb.DeleteServiceAccountResponse()

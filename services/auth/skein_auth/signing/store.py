@@ -24,12 +24,12 @@ class SigningKeyStore:
 
     async def active_signing_key(self, purpose: Purpose = "identity") -> asyncpg.Record | None:
         """Read the id and the encrypted private half of the active key; None before the first one."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return await tx.row(QUERIES["active_signing_key"], purpose=purpose)
 
     async def create_signing_key(self, new: NewKey) -> None:
         """Make a key the active one, unless there is one."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             await _create(tx, new)
 
     async def rotate_signing_key(
@@ -46,7 +46,7 @@ class SigningKeyStore:
 
     async def list_signing_keys(self, at: datetime, purpose: Purpose = "identity") -> list[SigningKey]:
         """Read the public halves that verify at this time, the active key first."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             rows = await tx.rows(QUERIES["list_signing_keys"], at=at, purpose=purpose)
         return [SigningKey(**row) for row in rows]
 

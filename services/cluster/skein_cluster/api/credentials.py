@@ -67,7 +67,7 @@ def replace_key(environment: Mapping[str, str], api_key_id: str, secret: str) ->
     """Replace a rotated key in credentials.json; return its path, or None when the key is not in it."""
     path = data_dir(environment) / CREDENTIALS_FILE
     values = read_credentials(path)
-    old = ApiKeyToken.read(PREFIX, str(values.get("api_key", "")))
+    old = ApiKeyToken.decode(PREFIX, str(values.get("api_key", "")))
     if not secret or old is None or str(old.token_id) != api_key_id:
         return None
     _write_secret(path, json.dumps({**values, "api_key": secret}, indent=2) + "\n")

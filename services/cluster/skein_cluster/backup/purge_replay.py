@@ -135,7 +135,7 @@ class _ServicePurge:
         call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
         who = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
         with as_current_call(call):
-            call.token, _ = sign_identity_token(who, key=self._key, at=time.time())
+            call.identity_token, _ = sign_identity_token(who, key=self._key, at=time.time())
             yield
 
 
@@ -155,7 +155,7 @@ async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_
         environment=values,
         schema_version=registry.migrations()[-1].number,
         addresses={},
-        repairing=True,
+        is_repairing=True,
         _verifier=IdentityTokenVerifier(public_keys),
     )
     services = [dataclasses.replace(service, port=None) for service in registry.load(_SERVICES)]

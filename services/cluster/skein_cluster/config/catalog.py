@@ -109,7 +109,7 @@ def read_settings(services: Collection[str], environment: Mapping[str, str]) -> 
     """Return every setting of a process of these services, each once."""
     found: dict[str, SettingValue] = {}
     for kind in settings_classes(services):
-        for reading in kind.readings(environment):
+        for reading in kind.read_all(environment):
             found.setdefault(reading.name, reading)
     for reading in _without_dataclass(services, environment):
         found.setdefault(reading.name, reading)
@@ -123,14 +123,14 @@ def password_setting(service: str) -> str:
 
 def _of_dataclasses() -> Iterator[str]:
     for kind in SETTINGS_READERS:
-        for reading in kind.readings({}):
+        for reading in kind.read_all({}):
             yield reading.name
             if isinstance(reading.default, str):
                 yield f"{reading.name}{FILE}"
 
 
 def _without_dataclass(services: Collection[str], environment: Mapping[str, str]) -> Iterator[SettingValue]:
-    called = {called for service in registry.load(services) for called in service.calls} - set(services)
+    called = {called for service in registry.load(services) for called in service.depends_on} - set(services)
     for name in services:
         yield _plain(f"SKEIN_{name.upper()}_PORT", environment, registry.PORTS[name])
     for name in sorted(called):

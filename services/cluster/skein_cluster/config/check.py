@@ -75,7 +75,7 @@ def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterat
     for kind in settings_classes(services):
         yield partial(kind.read, environment)
     yield partial(_check_process, services, environment)
-    yield lambda: MutualTlsFiles.of(ProcessSettings.read(environment))
+    yield lambda: MutualTlsFiles.from_settings(ProcessSettings.read(environment))
     yield partial(_check_addresses, services, environment)
     yield partial(_check_ports, services, environment)
     for name in services:
@@ -142,7 +142,7 @@ def _check_master_keys(environment: Mapping[str, str]) -> None:
 
 def _check_tls(environment: Mapping[str, str]) -> None:
     settings = GatewaySettings.read(environment)
-    ServerTls.of(settings.tls_certificate, settings.tls_key)
+    ServerTls.read(settings.tls_certificate, settings.tls_key)
 
 
 def _check_certificates(environment: Mapping[str, str]) -> None:
@@ -151,11 +151,11 @@ def _check_certificates(environment: Mapping[str, str]) -> None:
 
 
 def _check_mail(environment: Mapping[str, str]) -> None:
-    Mailer.of(MailSettings.read(environment))
+    Mailer.from_settings(MailSettings.read(environment))
 
 
 def _check_outbound(environment: Mapping[str, str]) -> None:
-    SafeHttpClient.of(OutboundSettings.read(environment))
+    SafeHttpClient.from_settings(OutboundSettings.read(environment))
 
 
 _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {

@@ -124,7 +124,7 @@ async def _schema(connection: Connection, services: list[str], found: DatabaseCh
     newest = registry.migrations()[-1].number
     try:
         await connection.execute(f"SET ROLE {database_role(services[0])}")
-        version = await connection.fetchval(Queries.of("skein_kit")["schema_version"].text)
+        version = await connection.fetchval(Queries.load("skein_kit")["schema_version"].text)
     except asyncpg.PostgresError:
         found.problems.append("The database has no schema that can be read: run skein migrate.")
         return

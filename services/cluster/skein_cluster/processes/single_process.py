@@ -64,7 +64,7 @@ async def single_process_cluster(
         host = registry.host_of(settings, base.environment)
         async with run_services(registry.load(), host) as cluster:
             # pc2 acts in the development tenant, whose key exists only when the others are ready.
-            await cluster.wait_ready(ready_seconds, but={"pc2"})
+            await cluster.wait_ready(ready_seconds, except_={"pc2"})
             made = await base.write_credentials(host.addresses)
             base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
             await cluster.wait_ready(ready_seconds)

@@ -48,7 +48,7 @@ class ClusterStatusHandler:
 
     async def _state(self, service: str) -> pb.ServiceState:
         if service == "gateway":
-            ready = await is_ready(self._own) and not self._host.draining
+            ready = await is_ready(self._own) and not self._host.is_draining
             return pb.SERVICE_STATE_SERVING if ready else pb.SERVICE_STATE_NOT_SERVING
         # The generated stub needs a channel with streams as well, which the host does not offer here.
         check: Any = self._host.channel(service, by_health=False).unary_unary(

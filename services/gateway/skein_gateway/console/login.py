@@ -142,7 +142,7 @@ class LoginPages:
         # An account's access token must not outlive its auth session as a ticket.
         if caller is None or caller.account_id is not None:
             problem = _KEY_REFUSED
-        elif caller.tenant_id is None or caller.closed:
+        elif caller.tenant_id is None or caller.is_tenant_deleted:
             problem = _KEY_WITHOUT_TENANT
         if caller is None or problem:
             refused = OAuthError(status=403, error="access_denied", description=problem)

@@ -18,7 +18,7 @@ from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import current_path, see_other
 from skein_gateway.oauth.request_handler import OAuthError, read_form
 from skein_gateway.oauth.request_handler import error_reason as reason_of_error
-from skein_kit.calls.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY
+from skein_kit.calls.call import ADDRESS_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY, USER_AGENT_KEY
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.rpc.interceptors import translate_upstream
 
@@ -118,7 +118,7 @@ class PageHandler:
             AUTHORIZATION_KEY: f"Bearer {credential}",
             REQUEST_ID_KEY: call.request_id,
             ADDRESS_KEY: call.client_address,
-            AGENT_KEY: call.user_agent,
+            USER_AGENT_KEY: call.user_agent,
         }
         return Api(self._handlers, headers | ({TENANT_KEY: tenant_id} if tenant_id else {}))
 
@@ -143,7 +143,7 @@ class PageHandler:
             return None
         # CSRF tokens depend on the path, so a page has exactly one path.
         is_canonical = str(request.path_params["tenant_id"]) == tenant_id
-        if caller.closed or str(caller.tenant_id) != tenant_id or not is_canonical:
+        if caller.is_tenant_deleted or str(caller.tenant_id) != tenant_id or not is_canonical:
             return NO_TENANT
         api = self.api(call, credential, tenant_id)
         response = await or_page_error(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id)))

@@ -10,7 +10,7 @@ import grpc
 from skein_gateway.connect import codec
 from skein_gateway.identity import challenges
 from skein_gateway.oauth.request_handler import status_of
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
 from skein_kit.violations import strip_violations
 
@@ -55,7 +55,7 @@ class PageError:
 
 def page_error(status: Status) -> PageError:
     """Return the error of a status. It names an unavailable service and a missing permission."""
-    code, reason, facts = status_code(status), reason_of(status), challenges.metadata_of(status)
+    code, reason, facts = status_code(status), status_reason(status), challenges.metadata_of(status)
     http_status, _ = codec.error(status)
     text = _MESSAGES.get(reason, status.message)
     if reason == "SERVICE_UNAVAILABLE" and facts.get("service"):

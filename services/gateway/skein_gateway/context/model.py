@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from skein_gateway.recall.text_match import excerpt, normalize
-from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, estimate_tokens
+from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -165,7 +165,7 @@ def pack(
     Of two items of which one contains the other's words, only the longer is shown.
     """
     packer = _Packer(
-        space=token_budget * CHARACTERS_OF_A_TOKEN,
+        space=token_budget * CHARACTERS_PER_TOKEN,
         digits=len(str(len(items))),
         is_only=len(items) == 1,
         context_format=context_format,

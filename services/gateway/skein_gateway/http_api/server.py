@@ -69,7 +69,9 @@ async def serve_http_api(
     # Redirects would use this port's scheme, which is plain HTTP behind a TLS proxy.
     app.router.redirect_slashes = False
     try:
-        outer = DrainMiddleware(CorsMiddleware(IdentityEncodingMiddleware(app), config.origins), lambda: host.draining)
+        outer = DrainMiddleware(
+            CorsMiddleware(IdentityEncodingMiddleware(app), config.origins), lambda: host.is_draining
+        )
         limits = host.http_limits(host.open_files.http, config.proxies.trusts)
         grace_seconds = host.settings.grace_seconds
         async with serve_http(
@@ -129,7 +131,7 @@ class ConnectHandler:
 
     async def health(self, _request: Request) -> Response:
         """Return 200 if the gateway can answer calls, else 503."""
-        is_open = bool(self._servicers.answers) and not self._host.draining
+        is_open = bool(self._servicers.handlers) and not self._host.is_draining
         ready = is_open and await is_ready(self._servicers)
         return PlainTextResponse("ok\n" if ready else "not ready\n", status_code=200 if ready else 503)
 
@@ -169,10 +171,10 @@ class ConnectHandler:
             timeout = codec.timeout_seconds(call.metadata)
             if timeout is not None:
                 call.deadline = asyncio.get_running_loop().time() + timeout
-            found = self._servicers.answers.get(call.path)
+            found = self._servicers.handlers.get(call.path)
             if found is None:
                 raise _no_handler_error(call.path)
-            if found[0].streams:
+            if found[0].is_streaming:
                 raise errors.StreamNotSupported
         except errors.RpcError as error:
             raise CallAborted(error.status()) from None
@@ -188,7 +190,7 @@ class ConnectHandler:
         request_body = RequestBody(
             read=lambda max_bytes: _read_body(request, body_is_read, max_bytes),
             size=min(content_length(request), MAX_MESSAGE_BYTES),
-            stops=True,
+            is_refused_at_limit=True,
             parse=parse if as_json else None,
         )
         response: Message | bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
@@ -216,7 +218,7 @@ def call_of_request(request: Request, proxies: TrustedProxies) -> Call:
     peer = f"{request.client.host}:{request.client.port}" if request.client else ""
     call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
     address = request.client.host if request.client else ""
-    call.entered(proxies.client(address, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
+    call.set_origin(proxies.client(address, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
     return call
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 from google.rpc import error_details_pb2
 
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
 from skein_kit.violations import unstated_violations
 
@@ -32,7 +32,7 @@ def error_headers(
         error = "invalid_token" if has_credential else ""
         # Clients request the scope in the challenge, so it is only what this call needs.
         return {"www-authenticate": bearer(issuer, error=error, scope=scope_of(path), resource=resource)}
-    if code is grpc.StatusCode.PERMISSION_DENIED and reason_of(status) == "PERMISSION_MISSING":
+    if code is grpc.StatusCode.PERMISSION_DENIED and status_reason(status) == "PERMISSION_MISSING":
         scope = metadata_of(status).get("permission", "")
         return {"www-authenticate": bearer(issuer, error="insufficient_scope", scope=scope, resource=resource)}
     if code in {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE}:

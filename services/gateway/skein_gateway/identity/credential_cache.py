@@ -106,7 +106,7 @@ class IdentityCache:
             raise CredentialInvalid
         key = hashlib.sha256(f"{tenant_id}\0{call.audience}\0{credential}".encode()).digest()
         identity = self._cached(key) or await self._exchanged(key, credential, tenant_id, call)
-        call.token = identity.token
+        call.identity_token = identity.token
         return identity.caller
 
     def _cached(self, key: bytes) -> CachedIdentity | None:

@@ -60,7 +60,7 @@ class CredentialCheckKeys:
     def origin_of(self, credential: str) -> CredentialOrigin:
         """Return the origin of a credential."""
         if credential.startswith(API_KEY_PREFIX):
-            return self._origin_of_key(BearerToken.read(API_KEY_PREFIX, credential))
+            return self._origin_of_key(BearerToken.decode(API_KEY_PREFIX, credential))
         if is_jwt(credential):
             return self._origin_of_jwt(credential)
         return CredentialOrigin.FORGED if len(credential) < MIN_LEGACY else CredentialOrigin.UNKNOWN
@@ -68,9 +68,9 @@ class CredentialCheckKeys:
     def _origin_of_key(self, key: BearerToken | None) -> CredentialOrigin:
         if key is None:
             return CredentialOrigin.FORGED
-        if not key.check_digits or not self.check_keys:
+        if not key.mac or not self.check_keys:
             return CredentialOrigin.UNKNOWN
-        return CredentialOrigin.GENUINE if key.has_check_digits_of(self.check_keys) else CredentialOrigin.FORGED
+        return CredentialOrigin.GENUINE if key.has_valid_mac(self.check_keys) else CredentialOrigin.FORGED
 
     def _origin_of_jwt(self, text: str) -> CredentialOrigin:
         try:

@@ -62,7 +62,7 @@ class SourceRateLimiter:
         wait = max(bucket.wait_seconds() for bucket in buckets)
         if wait > 0:
             LIMITED.labels(KIND).inc()
-            raise RateLimited(after=wait, kind=KIND)
+            raise RateLimited(retry_after=wait, kind=KIND)
         for bucket in buckets:
             bucket.tokens -= 1
 

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skein_gateway.identity import challenges
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.violations import strip_violations
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _message(status: Status, argument_path: Callable[[str], str]) -> str:
     violations = challenges.violations_in(status)
     # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
     message = strip_violations(status.message, violations)
-    text = f"{reason_of(status) or status_code(status).name}: {message}"
+    text = f"{status_reason(status) or status_code(status).name}: {message}"
     unstated = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
     facts = ", ".join(f"{name}: {fact}" for name, fact in unstated.items())
     text = f"{text} ({facts})" if facts else text
@@ -79,7 +79,7 @@ def _message(status: Status, argument_path: Callable[[str], str]) -> str:
 
 def _error_data(status: Status) -> dict[str, Any]:
     return {
-        "reason": reason_of(status),
+        "reason": status_reason(status),
         "code": status_code(status).name.lower(),
         **({"facts": facts} if (facts := challenges.metadata_of(status)) else {}),
     }

@@ -24,7 +24,7 @@ from skein_gateway.mcp.rpc_calls import LARGE_BYTES, MCP_PATH, SCOPE_KEY, McpReq
 from skein_gateway.mcp.toolsets import ToolsetUnknown, parse_toolsets, tools_of
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted, as_current_call
-from skein_kit.errors import RpcError, reason_of, status_code
+from skein_kit.errors import RpcError, status_code, status_reason
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, read_body
@@ -290,8 +290,8 @@ def _host(url: str) -> str:
 
 
 def _error_of_status(status: Status, headers: dict[str, str]) -> Response:
-    number = 413 if reason_of(status) == errors.MessageTooLarge.reason else codec.error(status)[0]
-    data = {"reason": reason_of(status)}
+    number = 413 if status_reason(status) == errors.MessageTooLarge.reason else codec.error(status)[0]
+    data = {"reason": status_reason(status)}
     return _json_rpc_error(number, status.message, headers, data=data)
 
 

@@ -12,7 +12,7 @@ from skein_gateway.identity import challenges
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.calls.call import Call, CallAborted
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class McpRequest:
         code = status_code(status)
         if code is grpc.StatusCode.UNAUTHENTICATED:
             self.status = 401
-        elif code is grpc.StatusCode.PERMISSION_DENIED and reason_of(status) == "PERMISSION_MISSING":
+        elif code is grpc.StatusCode.PERMISSION_DENIED and status_reason(status) == "PERMISSION_MISSING":
             # Only applications can request more scope. For other callers the error goes to the model.
             if not self.caller.client_id:
                 return
@@ -93,7 +93,7 @@ class RpcCaller:
 
     async def call(self, mcp_request: McpRequest, path: str, request: Message) -> Message:
         """Call an RPC. Raises CallAborted, and MessageTooLarge for a response beyond MAX_MESSAGE_BYTES."""
-        found = self._servicers.answers.get(path)
+        found = self._servicers.handlers.get(path)
         if found is None:
             raise CallAborted(errors.ServiceUnavailable().status())
         method, handler = found

@@ -69,7 +69,7 @@ class BrowserLogin:
             raise
         # The session cookie must hold an account's access token, not a key or an application's token.
         if ACCOUNT not in caller.permissions:
-            call.token = ""
+            call.identity_token = ""
             return None
         return caller
 

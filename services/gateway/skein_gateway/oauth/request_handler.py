@@ -19,7 +19,7 @@ from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is
 from skein_kit import errors
 from skein_kit.admission.body_memory import ANONYMOUS_BODIES
 from skein_kit.calls.call import REQUEST_ID_KEY, Call, CallAborted, as_current_call, current_call
-from skein_kit.errors import RpcError, reason_of, status_code
+from skein_kit.errors import RpcError, status_code, status_reason
 from skein_kit.network.source_network import source_network
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.interceptors import translate_upstream
@@ -86,7 +86,9 @@ class RequestHandler:
             deadline=asyncio.get_running_loop().time() + self._seconds,
             peer=peer,
         )
-        call.entered(self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
+        call.set_origin(
+            self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers)
+        )
         return call
 
     async def handle(
@@ -119,7 +121,7 @@ class RequestHandler:
             return oauth_error(errors.DeadlineExceeded().status())
         status = status_of(error)
         if status is None:
-            log.error("fault", method=call.path, exc_info=error, **call.facts())
+            log.error("fault", method=call.path, exc_info=error, **call.log_fields())
             message = f"Skein failed; the server's log has details of request {call.request_id}."
             return OAuthError(status=500, error="server_error", description=message)
         return oauth_error(status)
@@ -137,12 +139,12 @@ def status_of(error: BaseException) -> Status | None:
 def error_reason(error: BaseException) -> str:
     """Return the reason of a failed RPC; empty for any other exception."""
     status = status_of(error)
-    return "" if status is None else reason_of(status)
+    return "" if status is None else status_reason(status)
 
 
 def oauth_error(status: Status) -> OAuthError:
     """Return a status as an OAuth error."""
-    reason, code = reason_of(status), status_code(status)
+    reason, code = status_reason(status), status_code(status)
     violations = "; ".join(f"{field} {what}".strip() for field, what in challenges.unstated_violations_in(status))
     message = f"{status.message} ({violations})" if violations else status.message
     if reason.startswith(_OAUTH_PREFIX):

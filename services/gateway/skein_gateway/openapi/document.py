@@ -162,7 +162,7 @@ def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
     content: Schema = {"schema": schemas.reference(descriptor_of(method.request))}
     if method.path in EXAMPLES:
         content["example"] = EXAMPLES[method.path]
-    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.tenant else [])]
+    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.needs_tenant else [])]
     answer = {codec.JSON: {"schema": schemas.reference(descriptor_of(method.response))}, codec.PROTO: {}}
     headers = {REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"}}
     return {
@@ -185,9 +185,9 @@ def _responses(rule: AccessRule, method_errors: Mapping[str, Sequence[str]]) -> 
     """Return the error responses of a method by HTTP status: its own, and those of any call of its kind."""
     statuses = {"400": "Malformed", "409": "Conflict", "415": "Unread", "429": "TooMuch"}
     statuses |= {"503": "Unavailable", "504": "Late"}
-    if not rule.public:
+    if not rule.is_public:
         statuses |= {"401": "Unauthenticated", "403": "Forbidden"}
-    if rule.tenant:
+    if rule.needs_tenant:
         statuses["404"] = "Unknown"
     document_part = {status: {"$ref": f"#/components/responses/{name}"} for status, name in statuses.items()}
     for status, lines in method_errors.items():
@@ -205,7 +205,7 @@ def _summary(name: str, comment: str) -> str:
 
 
 def _permission_note(rule: AccessRule) -> str:
-    if rule.public:
+    if rule.is_public:
         return "Open to everyone."
     if rule.permission is None:
         return "Needs any credential."
@@ -213,7 +213,7 @@ def _permission_note(rule: AccessRule) -> str:
 
 
 def _security(rule: AccessRule) -> list[Schema]:
-    if rule.public:
+    if rule.is_public:
         return []
     if rule.permission is None:
         return [{"bearer": []}, {"oauth": []}]

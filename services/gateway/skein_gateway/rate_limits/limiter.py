@@ -183,7 +183,7 @@ class RateLimiter:
                 if now < bucket.exhausted_until:
                     LIMITED.labels(bucket.kind).inc()
                     _REFUSED.inc()
-                    raise RateLimited(after=bucket.exhausted_until - now, kind=bucket.kind)
+                    raise RateLimited(retry_after=bucket.exhausted_until - now, kind=bucket.kind)
             self._waiting[key] = self._waiting.get(key, 0) + 1
             try:
                 # asyncio.wait does not cancel the task, so a cancelled caller leaves it to the others.
@@ -220,7 +220,7 @@ class RateLimiter:
         task = self._lease_tasks.get(key)
         if task is None:
             # An empty context: the lease has its own deadline and outlives the call.
-            task = asyncio.create_task(self._lease(call.token, caller), context=contextvars.Context())
+            task = asyncio.create_task(self._lease(call.identity_token, caller), context=contextvars.Context())
             self._lease_tasks[key] = task
             task.add_done_callback(lambda _: self._lease_tasks.pop(key, None))
         return task
@@ -240,7 +240,7 @@ class RateLimiter:
             return
         request = pb.LeaseRequestsRequest(tenant_count=counts[0] if len(buckets) > 1 else 0, caller_count=counts[-1])
         call = Call(path=_PATH, metadata={}, deadline=now + ANSWER_SECONDS, peer="gateway")
-        call.token = token
+        call.identity_token = token
         try:
             with as_current_call(call):
                 async with asyncio.timeout_at(call.deadline):

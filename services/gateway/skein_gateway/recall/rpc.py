@@ -74,7 +74,7 @@ class RecallResult:
         if len(found) > 1:
             hits = list(merge(*found, key=lambda hit: (-hit.score, hit.item_id)))
         if len(found) > 1 or profile is not None:
-            hits = fit_items(hits[:limit], beside=0 if profile is None else profile.ByteSize())
+            hits = fit_items(hits[:limit], used_bytes=0 if profile is None else profile.ByteSize())
         index = next((result.response for result in self.results if result.response is not None), None)
         outcomes = self.outcomes
         return pb.RecallResponse(

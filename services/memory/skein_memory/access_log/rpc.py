@@ -33,7 +33,7 @@ class AccessLogHandlers:
         self._store = store
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_accesses(tenant_id, _access_filter(request, tenant_id), count=size + 1)
         page = fit_items(_entry(row) for row in rows[:size])
         more = len(rows) > len(page)

@@ -30,24 +30,26 @@ class AliasHandlers:
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
         caller, at = caller_of(context), now()
-        draft = AliasDraft.of(request, ImportTimes.of(request, caller, at, keep_times=request.keep_times))
+        draft = AliasDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.ResolveEntityResponse.FromString(write.saved_response)
             alias, moved = await self._store.resolve_entity(
-                write.tx, caller.tenant(), draft, at=at, by=caller.principal
+                write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )
             return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved))
 
     async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
-        canonical_id, alias = await self._store.get_canonical(caller_of(context).tenant(), request.memory_id, at=now())
+        canonical_id, alias = await self._store.get_canonical(
+            caller_of(context).require_tenant(), request.memory_id, at=now()
+        )
         return pb.GetCanonicalResponse(
             canonical_memory_id=str(canonical_id), alias=None if alias is None else _alias(alias)
         )
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_aliases(
             tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )
@@ -57,10 +59,10 @@ class AliasHandlers:
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.remove_alias(
-                    write.tx, caller.tenant(), request.alias_memory_id, at=now(), by=caller.principal
+                    write.tx, caller.require_tenant(), request.alias_memory_id, at=now(), by=caller.principal
                 )
                 await write.save(pb.RemoveAliasResponse())
         return pb.RemoveAliasResponse()

@@ -56,12 +56,12 @@ class BlockHandlers:
             block = Block.create(
                 BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=caller.principal
             )
-            times = ImportTimes.of(request.block, caller, at, keep_times=request.keep_times)
+            times = ImportTimes.read(request.block, caller, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateBlockResponse.FromString(write.saved_response)
-            await self._store.create_block(write.tx, caller.tenant(), block, agent_id=request.agent_id)
+            await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
             return await write.save(pb.CreateBlockResponse(block=convert.block(block)))
 
     async def CreateBlockFromTemplate(
@@ -69,26 +69,26 @@ class BlockHandlers:
     ) -> pb.CreateBlockFromTemplateResponse:
         caller, at = caller_of(context), now()
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateBlockFromTemplateResponse.FromString(write.saved_response)
-            template = await self._store.read_block(write.tx, caller.tenant(), request.template_block_id)
+            template = await self._store.read_block(write.tx, caller.require_tenant(), request.template_block_id)
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
             message = _of_template(template, request)
             with prefix_field_paths("block"):
                 block = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=caller.principal)
-            await self._store.create_block(write.tx, caller.tenant(), block, agent_id=request.agent_id)
+            await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
             return await write.save(pb.CreateBlockFromTemplateResponse(block=convert.block(block)))
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
-        block = await self._store.get_block(caller_of(context).tenant(), request.block_id)
+        block = await self._store.get_block(caller_of(context).require_tenant(), request.block_id)
         if block is None or not (block.is_active or request.show_deleted):
             raise BlockNotFound
         return pb.GetBlockResponse(block=convert.block(block))
 
     async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
 
         async def read(after: str, count: int) -> list[Block]:
             return await self._store.list_blocks(
@@ -164,26 +164,26 @@ class BlockHandlers:
 
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.attach_block(
-                    write.tx, caller.tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
+                    write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
                 )
                 await write.save(pb.AttachBlockResponse())
         return pb.AttachBlockResponse()
 
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.detach_block(
-                    write.tx, caller.tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
+                    write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
                 )
                 await write.save(pb.DetachBlockResponse())
         return pb.DetachBlockResponse()
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         agents = await self._store.list_block_agents(
             tenant_id, request.block_id, after=_cursor(request, tenant_id), count=size + 1
         )
@@ -197,7 +197,7 @@ class BlockHandlers:
         )
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         # The empty text selects blocks without a subject, None all blocks.
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
@@ -211,7 +211,7 @@ class BlockHandlers:
 
     async def CompileBlocks(self, request: pb.CompileBlocksRequest, context: Context) -> pb.CompileBlocksResponse:
         blocks = await self._store.prompt_blocks(
-            caller_of(context).tenant(), request.agent_id, request.subject_id, list(request.labels)
+            caller_of(context).require_tenant(), request.agent_id, request.subject_id, list(request.labels)
         )
         blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
         text = block_text.render(blocks, request.variables)
@@ -225,7 +225,7 @@ class BlockHandlers:
     async def ListBlockRevisions(
         self, request: pb.ListBlockRevisionsRequest, context: Context
     ) -> pb.ListBlockRevisionsResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         cursor = _cursor(request, tenant_id)
         if cursor and not (cursor.isdecimal() and len(cursor) <= _MAX_DIGITS):
             raise PageTokenInvalid
@@ -243,15 +243,17 @@ class BlockHandlers:
     async def RevertBlock(self, request: pb.RevertBlockRequest, context: Context) -> pb.RevertBlockResponse:
         caller, at = caller_of(context), now()
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RevertBlockResponse.FromString(write.saved_response)
-            before = await self._store.lock_block(write.tx, caller.tenant(), request.block_id)
-            earlier = await self._store.read_revision(write.tx, caller.tenant(), request.block_id, request.to_revision)
+            before = await self._store.lock_block(write.tx, caller.require_tenant(), request.block_id)
+            earlier = await self._store.read_revision(
+                write.tx, caller.require_tenant(), request.block_id, request.to_revision
+            )
             before.check_revision(request.revision)
             before.check_writable()
             after = before.revise(earlier.draft, at=at, by=caller.principal)
-            await self._store.update_block(write.tx, caller.tenant(), before, after, at=at, by=caller.principal)
+            await self._store.update_block(write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal)
             return await write.save(pb.RevertBlockResponse(block=convert.block(after)))
 
     async def _write(
@@ -282,13 +284,13 @@ class BlockHandlers:
         at: datetime,
         event: str = "block_updated",
     ) -> Response:
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return kind.FromString(write.saved_response)
-            before = await self._store.lock_block(write.tx, caller.tenant(), block_id)
+            before = await self._store.lock_block(write.tx, caller.require_tenant(), block_id)
             after = change(before)
             await self._store.update_block(
-                write.tx, caller.tenant(), before, after, at=at, by=caller.principal, event=event
+                write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal, event=event
             )
             response = kind()
             if "block" in kind.DESCRIPTOR.fields_by_name:

@@ -319,7 +319,7 @@ def _columns(block: Block) -> dict[str, object]:
 
 def same(one: Block, other: Block) -> bool:
     """Return whether two blocks are equal; the format of their JSON does not matter."""
-    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal(
+    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal_json(
         one.draft.metadata, other.draft.metadata
     )
 

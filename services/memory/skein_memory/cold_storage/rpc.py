@@ -46,16 +46,16 @@ class ArchiveHandlers:
             after_id=UUID(request.after_memory_id or str(UUID(int=0))),
             session_id=request.session_id or None,
         )
-        batch = await self._store.select_batch(caller.tenant(), selection)
-        file = await self._store.write_file(caller.tenant(), batch, at) if batch.memory_ids else None
+        batch = await self._store.select_batch(caller.require_tenant(), selection)
+        file = await self._store.write_file(caller.require_tenant(), batch, at) if batch.memory_ids else None
         row: asyncpg.Record | None = None
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 response = pb.CreateArchiveResponse.FromString(write.saved_response)
             else:
                 if file is not None:
                     row = await self._store.move_to_archive(
-                        write.tx, caller.tenant(), batch, file, label=request.label, at=at, by=caller.principal
+                        write.tx, caller.require_tenant(), batch, file, label=request.label, at=at, by=caller.principal
                     )
                 after_id = batch.after_id if row is not None or file is None else selection.after_id
                 response = pb.CreateArchiveResponse(
@@ -64,11 +64,11 @@ class ArchiveHandlers:
                 )
                 await write.save(response)
         if file is not None and row is None:
-            await self._store.delete_file(caller.tenant(), file)
+            await self._store.delete_file(caller.require_tenant(), file)
         return response
 
     async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_archives(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_archive(row) for row in rows[:size])
         more = len(rows) > len(page)
@@ -78,19 +78,21 @@ class ArchiveHandlers:
 
     async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
         caller, at = caller_of(context), now()
-        archive = await self._store.read_archive(caller.tenant(), UUID(request.archive_id))
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        archive = await self._store.read_archive(caller.require_tenant(), UUID(request.archive_id))
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RestoreArchiveResponse.FromString(write.saved_response)
             if archive is None:
                 raise ArchiveNotFound
-            memories = await self._store.unarchive(write.tx, caller.tenant(), archive, at=at, by=caller.principal)
+            memories = await self._store.unarchive(
+                write.tx, caller.require_tenant(), archive, at=at, by=caller.principal
+            )
             response = pb.RestoreArchiveResponse(
                 restored_count=len(memories), skipped_count=len(archive.memory_ids) - len(memories)
             )
             await write.save(response)
-        await self._store.delete_file(caller.tenant(), archive)
-        response.pending_embedding_count = await self._embeddings.make(
+        await self._store.delete_file(caller.require_tenant(), archive)
+        response.pending_embedding_count = await self._embeddings.request_embeddings(
             documents_of(memories, at=at), remaining=context.time_remaining()
         )
         return response

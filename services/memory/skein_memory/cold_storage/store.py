@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.memories.model import Memory
 
@@ -125,7 +125,7 @@ class ArchiveStore:
         database: Database,
         *,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         months: MonthlyPartitions,
         reader: ArchiveReader,
         cold: ColdFiles,
@@ -140,7 +140,7 @@ class ArchiveStore:
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
-            return await self._policies.of(tx, tenant_id)
+            return await self._policies.get(tx, tenant_id)
 
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
@@ -302,7 +302,7 @@ class ArchiveStore:
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
         referenced = {(row["archive_id"], row["checksum"]) for row in rows}
-        return await self._cold.sweep(tenant_id, referenced, older_than=at - _WRITING)
+        return await self._cold.delete_unreferenced(tenant_id, referenced, older_than=at - _WRITING)
 
     async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
         """Purge an archive whose memories were all created and archived before a time; return their number."""

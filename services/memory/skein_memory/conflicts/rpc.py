@@ -35,7 +35,7 @@ class ConflictHandlers:
         self._idempotency = idempotency
 
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
-        tenant_id, size, at = caller_of(context).tenant(), resolve_page_size(request.page_size), now()
+        tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
         token_values = read_token(request.page_token, tenant_id, request)
         cursor = ConflictCursor() if token_values is None else ConflictCursor.of(token_values)
         if cursor is None:
@@ -55,20 +55,20 @@ class ConflictHandlers:
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
         caller, at = caller_of(context), now()
-        draft = ResolutionDraft.of(request, ImportTimes.of(request, caller, at, keep_times=request.keep_times))
+        draft = ResolutionDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.ResolveConflictResponse.FromString(write.saved_response)
             resolution = await self._store.resolve_conflict(
-                write.tx, caller.tenant(), draft, at=at, by=caller.principal
+                write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )
             return await write.save(pb.ResolveConflictResponse(resolution=convert.resolution(resolution)))
 
     async def ListConflictResolutions(
         self, request: pb.ListConflictResolutionsRequest, context: Context
     ) -> pb.ListConflictResolutionsResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_resolutions(
             tenant_id, STATUSES.get(request.status), before=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.conflicts.model import ResolutionDraft
     from skein_memory.conflicts.pairs import ConflictFilter, Pair
@@ -86,7 +86,7 @@ class ConflictBatch:
 class ConflictStore:
     """Finds conflicts, and reads and writes their resolutions."""
 
-    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: Policies) -> None:
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
         self._quotas = quotas
         self._policies = policies

@@ -50,7 +50,7 @@ class CurationHandlers:
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
         at = read_time(request, "read_time") or now()
-        memory_id, found = await self._store.explain(caller_of(context).tenant(), request.memory_id, at=at)
+        memory_id, found = await self._store.explain(caller_of(context).require_tenant(), request.memory_id, at=at)
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
             scores=memories_convert.scores(found.scores),
@@ -68,11 +68,11 @@ class CurationHandlers:
             spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
         )
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ReinforceResponse.FromString(write.saved_response)
             done = await self._store.reinforce(
-                write.tx, caller.tenant(), request.memory_id, by_much, at=at, by=caller.principal
+                write.tx, caller.require_tenant(), request.memory_id, by_much, at=at, by=caller.principal
             )
             return await write.save(
                 scores_pb2.ReinforceResponse(
@@ -82,17 +82,17 @@ class CurationHandlers:
 
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.DecayResponse.FromString(write.saved_response)
             done = await self._store.decay(
-                write.tx, caller.tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
+                write.tx, caller.require_tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
             )
             return await write.save(scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more))
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.MergeResponse.FromString(write.saved_response)
@@ -111,7 +111,7 @@ class CurationHandlers:
             )
             require_fit(response)
             await write.save(response)
-        if await self._embeddings.make(merged.documents, remaining=context.time_remaining()):
+        if await self._embeddings.request_embeddings(merged.documents, remaining=context.time_remaining()):
             response.embedding_pending = True
             await self._memories.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
@@ -120,13 +120,13 @@ class CurationHandlers:
         self, request: scores_pb2.ConsolidateRequest, context: Context
     ) -> scores_pb2.ConsolidateResponse:
         caller, at = caller_of(context), now()
-        tenant_id, token_request = caller.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
+        tenant_id, token_request = caller.require_tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
         token = read_token(request.page_token, tenant_id, token_request)
         after = FIRST if token is None else parse_id(token[0]) if len(token) == 1 else None
         if after is None:
             raise PageTokenInvalid
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ConsolidateResponse.FromString(write.saved_response)
             groups, cursor = await self._store.consolidate(

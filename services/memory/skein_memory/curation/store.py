@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.memories.model import Memory
@@ -84,7 +84,7 @@ class MergeResult:
 class CurationStore:
     """Reinforces, decays, merges and consolidates memories, and explains their scores."""
 
-    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: Policies) -> None:
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
         self._quotas = quotas
         self._policies = policies
@@ -97,7 +97,7 @@ class CurationStore:
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
             inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
-            formula = (await self._policies.of(tx, tenant_id)).importance_formula
+            formula = (await self._policies.get(tx, tenant_id)).importance_formula
         return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
@@ -123,7 +123,7 @@ class CurationStore:
 
     async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
         """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
-        days = (await self._policies.of(tx, tenant_id)).decay_days
+        days = (await self._policies.get(tx, tenant_id)).decay_days
         return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
 
     async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:

@@ -126,8 +126,8 @@ class AccessLogErasure:
 
         Each table has a transaction of its own, because readers of the event log wait for open ones.
         """
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             tables = await tx.rows(QUERIES["outdated_statistics"], before=before)
         for table in tables:
-            async with self._database.shared() as tx:
+            async with self._database.global_transaction() as tx:
                 await tx.value(QUERIES["refresh_statistics"], schema=table["schema"], name=table["name"], before=before)

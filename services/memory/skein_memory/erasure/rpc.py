@@ -63,7 +63,7 @@ class PurgeHandlers:
         self._completer = completer
 
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
@@ -79,7 +79,7 @@ class PurgeHandlers:
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
             response = pb.PurgeMemoriesResponse.FromString(saved_response)
@@ -127,7 +127,7 @@ class PurgeHandlers:
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
             return pb.ForgetMemoriesResponse.FromString(saved_response)
@@ -161,7 +161,7 @@ class PurgeHandlers:
         self, request: blocks_pb2.PurgeBlockRequest, context: Context
     ) -> blocks_pb2.PurgeBlockResponse:
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
                 return blocks_pb2.PurgeBlockResponse.FromString(write.saved_response)

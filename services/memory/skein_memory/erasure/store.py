@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
@@ -86,7 +86,7 @@ class Selection:
 class PurgeStore:
     """Removes memories."""
 
-    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: Policies) -> None:
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
         self._quotas = quotas
         self._policies = policies
@@ -178,7 +178,7 @@ class PurgeStore:
             if count < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.transaction(tenant_id) as tx:
-                grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
+                grace = timedelta(hours=(await self._policies.get(tx, tenant_id)).expiry_grace_hours)
                 rows = await tx.rows(
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )

@@ -32,7 +32,7 @@ class EventHandlers:
         self._stream = stream
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
         event_filter = EventFilter.of(request.filter)
         if request.newest_first:
@@ -55,7 +55,7 @@ class EventHandlers:
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._stream.watch(caller_of(context).tenant(), position, EventFilter.of(request.filter))
+        watched = self._stream.watch(caller_of(context).require_tenant(), position, EventFilter.of(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
                 known = None if change is None else _change(change)

@@ -55,7 +55,7 @@ class GraphHandlers:
         self._memories = memories
 
     async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
             [request.memory_id],
@@ -71,7 +71,7 @@ class GraphHandlers:
         return pb.TraverseResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
             request.memory_ids,
@@ -90,7 +90,7 @@ class GraphHandlers:
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
         found = await self._store.find_paths(
-            caller_of(context).tenant(),
+            caller_of(context).require_tenant(),
             (request.from_memory_id, request.to_memory_id),
             _filter(request.filter),
             hops=request.max_hops or None,
@@ -106,7 +106,7 @@ class GraphHandlers:
 
     async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
         found = await self._store.activate(
-            caller_of(context).tenant(),
+            caller_of(context).require_tenant(),
             [
                 (seed.memory_id, seed.strength if seed.HasField("strength") else _DEFAULT_STRENGTH)
                 for seed in request.seeds
@@ -122,7 +122,7 @@ class GraphHandlers:
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         found = await self._store.suggest_links(
-            caller_of(context).tenant(),
+            caller_of(context).require_tenant(),
             request.memory_id,
             least=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.links.model import LinkFilter
 
 # Links of one response.
@@ -66,7 +66,7 @@ class Activation:
 class GraphStore:
     """Reads the graph of memories and links."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
@@ -86,7 +86,7 @@ class GraphStore:
         With `infer`, links are inferred from shared tags. Raises MemoryNotFound.
         """
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
             traversal = await traverse(
@@ -119,7 +119,7 @@ class GraphStore:
         Raises MemoryNotFound and PathToItself.
         """
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             nodes = await _starts(tx, tenant_id, ends, at=at)
             start, goal = (nodes[name].memory_id for name in ends)
             if start == goal:
@@ -191,7 +191,7 @@ class GraphStore:
     ) -> list[Suggestion]:
         """Return memories to link with; of at least the policy's score when `least` is None. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             memory_id = (await _starts(tx, tenant_id, [name], at=at))[name].memory_id
             tags = (await _tags_of(tx, tenant_id, [memory_id]))[memory_id]
             others = await _find_sharing(tx, tenant_id, memory_id, tags) if tags else []

@@ -155,7 +155,7 @@ class Link:
 
     def _has(self, metadata: str | None) -> bool:
         # The database writes JSON in a form of its own.
-        return exact.equal(self.metadata, metadata)
+        return exact.equal_json(self.metadata, metadata)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,13 +36,15 @@ class LinkHandlers:
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
         caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
-            times = ImportTimes.of(request.link, caller, at, keep_times=request.keep_times)
+            times = ImportTimes.read(request.link, caller, at, keep_times=request.keep_times)
             draft = LinkDraft.of(request.link, times)
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateLinkResponse.FromString(write.saved_response)
-            (link,) = await self._store.create_links(write.tx, caller.tenant(), [draft], at=at, by=caller.principal)
+            (link,) = await self._store.create_links(
+                write.tx, caller.require_tenant(), [draft], at=at, by=caller.principal
+            )
             return await write.save(pb.CreateLinkResponse(link=convert.link(link)))
 
     async def BatchCreateLinks(
@@ -52,13 +54,15 @@ class LinkHandlers:
         drafts = []
         for index, link in enumerate(request.links):
             with prefix_field_paths(f"links[{index}]", index=index):
-                times = ImportTimes.of(link, caller, at, keep_times=request.keep_times)
+                times = ImportTimes.read(link, caller, at, keep_times=request.keep_times)
                 drafts.append(LinkDraft.of(link, times))
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.BatchCreateLinksResponse.FromString(write.saved_response)
-            links = await self._store.create_links(write.tx, caller.tenant(), drafts, at=at, by=caller.principal)
+            links = await self._store.create_links(
+                write.tx, caller.require_tenant(), drafts, at=at, by=caller.principal
+            )
             response = pb.BatchCreateLinksResponse(links=[convert.link(link) for link in links])
             require_fit(response)
             return await write.save(response)
@@ -68,12 +72,12 @@ class LinkHandlers:
         with prefix_field_paths("link"):
             draft = LinkDraft.of(request.link)
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpsertLinkResponse.FromString(write.saved_response)
             link, created = await self._store.upsert_link(
                 write.tx,
-                caller.tenant(),
+                caller.require_tenant(),
                 draft,
                 either_direction=request.either_direction,
                 at=at,
@@ -82,7 +86,7 @@ class LinkHandlers:
             return await write.save(pb.UpsertLinkResponse(link=convert.link(link), created=created))
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
-        link = await self._store.get_link(caller_of(context).tenant(), UUID(request.link_id), at=now())
+        link = await self._store.get_link(caller_of(context).require_tenant(), UUID(request.link_id), at=now())
         return pb.GetLinkResponse(link=convert.link(link))
 
     async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
@@ -94,30 +98,30 @@ class LinkHandlers:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
         updated_fields(request.update_mask, UPDATABLE)
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateLinkResponse.FromString(write.saved_response)
-            before = await self._store.lock_link(write.tx, caller.tenant(), link_id, at=at)
+            before = await self._store.lock_link(write.tx, caller.require_tenant(), link_id, at=at)
             before.check_revision(request.link.revision)
             message = convert.link(before)
             merge_masked(request.update_mask, request.link, message)
             with prefix_field_paths("link"):
                 after = before.revise(LinkDraft.of(message), at=at, by=caller.principal)
-            await self._store.update_link(write.tx, caller.tenant(), before, after)
+            await self._store.update_link(write.tx, caller.require_tenant(), before, after)
             return await write.save(pb.UpdateLinkResponse(link=convert.link(after)))
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
         caller, at, link_id = caller_of(context), now(), UUID(request.link_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_link(
-                    write.tx, caller.tenant(), link_id, revision=request.revision, at=at, by=caller.principal
+                    write.tx, caller.require_tenant(), link_id, revision=request.revision, at=at, by=caller.principal
                 )
                 await write.save(pb.DeleteLinkResponse())
         return pb.DeleteLinkResponse()
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
         link_filter = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,

@@ -68,10 +68,10 @@ async def find_ordered(
     """Find up to `count` matching memories after `after`; scan at most MAX_ROWS_SCANNED."""
     expression = filter_.condition(at)
     condition, scanned = compile_to_sql(expression, ENTRIES), scan_cost.scan_cost_sql(expression, ENTRIES)
-    scans = tx.database.scans.begin(tenant_id) if scanned else None
+    scans = tx.database.scan_buckets.begin(tenant_id) if scanned else None
     passing: list[PageCursor] = []
     remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
-    while remaining_rows > 0 and not (scans is not None and scans.is_spent):
+    while remaining_rows > 0 and not (scans is not None and scans.is_exhausted):
         batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
         is_unread = _is_unread(order, last)
         query, values = scan_query(order, last)
@@ -81,7 +81,7 @@ async def find_ordered(
         statement = tx.rows(
             with_condition(query, condition.text), tenant_id=tenant_id, count=batch_size, **values, **condition.values
         )
-        checked = await (statement if scans is None else scans.charged(statement))
+        checked = await (statement if scans is None else scans.run_and_charge(statement))
         for row in checked:
             if row["passes"] is None or (row["passes"] and len(passing) == count):
                 return OrderedIds(places=passing, after=last)

@@ -33,7 +33,7 @@ class ListingHandlers:
         self._memories = memories
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        at, tenant_id, as_of_time = now(), caller_of(context).tenant(), read_time(request, "as_of_time")
+        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
         memory: Memory | None
         if as_of_time is not None:
             memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
@@ -45,7 +45,7 @@ class ListingHandlers:
         return pb.GetMemoryResponse(memory=memories_convert.memory(memory), read_time=to_timestamp(at))
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
-        tenant_id, size, at = caller_of(context).tenant(), resolve_page_size(request.page_size), now()
+        tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
         filter_, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
@@ -76,7 +76,7 @@ class ListingHandlers:
     async def ListMemoryVersions(
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         cursor = read_token(request.page_token, tenant_id, request)
         if cursor is not None and not (len(cursor) == 1 and cursor[0].isdecimal()):
             raise PageTokenInvalid

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.listing.filter import AccessPath, Filter
     from skein_memory.memories.model import Memory
 
@@ -73,7 +73,7 @@ class MemoryVersion:
 class MemoryListStore:
     """Finds memories, and reads their earlier versions."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
@@ -222,7 +222,7 @@ async def find(
                     passing.append(memory_id)
                 last = memory_id
             remaining_rows -= max(1, len(checked))
-            if remaining_rows <= 0 or scan.scans.is_spent:
+            if remaining_rows <= 0 or scan.scans.is_exhausted:
                 return MatchingIds(memory_ids=passing, after=last)
             if len(checked) < batch_size:
                 break
@@ -315,7 +315,7 @@ class _FilteredScan:
         statement = self._tx.rows(
             with_condition(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
         )
-        rows = await (self.scans.charged(statement) if scanned else statement)
+        rows = await (self.scans.run_and_charge(statement) if scanned else statement)
         return [(row["memory_id"], row["passes"]) for row in rows]
 
     async def _as_of(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
@@ -336,8 +336,8 @@ class _FilteredScan:
 def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
     """Return the scan budget of a call. Raises ReadTooCostly when the tenant has none left."""
     if scan_cost.scan_cost_sql(condition, ENTRIES):
-        return tx.database.scans.begin(tenant_id)
-    return ScanBudget(tx.database.scans, tenant_id)
+        return tx.database.scan_buckets.begin(tenant_id)
+    return ScanBudget(tx.database.scan_buckets, tenant_id)
 
 
 async def matching_ids(

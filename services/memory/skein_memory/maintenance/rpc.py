@@ -61,49 +61,51 @@ class MaintenanceHandlers:
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         caller = caller_of(context)
-        deleted = await self._expiry.delete_expired(caller.tenant(), at=now(), by=caller.principal)
+        deleted = await self._expiry.delete_expired(caller.require_tenant(), at=now(), by=caller.principal)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
         caller, remaining, decayed, more = caller_of(context), request.limit or DEFAULT_DECAYED, 0, True
         while remaining > 0 and more:
             batch_size = min(remaining, DECAYED_BATCH_SIZE)
-            done = await self._curation.decay_batch(caller.tenant(), limit=batch_size, at=now(), by=caller.principal)
+            done = await self._curation.decay_batch(
+                caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
+            )
             decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
         caller, at = caller_of(context), now()
-        policy = await self._archives.policy(caller.tenant())
-        await self._archives.delete_orphan_files(caller.tenant(), at)
+        policy = await self._archives.policy(caller.require_tenant())
+        await self._archives.delete_orphan_files(caller.require_tenant(), at)
         if not policy.archive_days:
             return pb.ArchiveIdleResponse()
         idle_since = at - timedelta(days=policy.archive_days)
         count, more = await self._archives.archive_idle(
-            caller.tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=caller.principal
+            caller.require_tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=caller.principal
         )
         return pb.ArchiveIdleResponse(archived_count=count, more=more)
 
     async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         caller, at = caller_of(context), now()
-        policy = await self._archives.policy(caller.tenant())
+        policy = await self._archives.policy(caller.require_tenant())
         before = at - timedelta(days=policy.retention_days)
-        count, more = await self._purges.purge_older_than(caller.tenant(), before, at=at, by=caller.principal)
-        stored = await self._archives.purge_oldest_archive(caller.tenant(), before, at=at, by=caller.principal)
+        count, more = await self._purges.purge_older_than(caller.require_tenant(), before, at=at, by=caller.principal)
+        stored = await self._archives.purge_oldest_archive(caller.require_tenant(), before, at=at, by=caller.principal)
         return pb.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEXED
-        done, more = await self._reindex.refresh(caller_of(context).tenant(), at=now(), count=count)
+        done, more = await self._reindex.refresh(caller_of(context).require_tenant(), at=now(), count=count)
         return pb.ReindexMemoriesResponse(reindexed_count=done, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        found, more = await self._snapshots.continue_snapshots(caller_of(context).tenant())
+        found, more = await self._snapshots.continue_snapshots(caller_of(context).require_tenant())
         return pb.ContinueSnapshotsResponse(more=more, active=found)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        await self._archives.delete_files(caller_of(context).tenant())
-        counts, more = await self._tenants.purge_tenant(caller_of(context).tenant(), request.limit)
+        await self._archives.delete_files(caller_of(context).require_tenant())
+        counts, more = await self._tenants.purge_tenant(caller_of(context).require_tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

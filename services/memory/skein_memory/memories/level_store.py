@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
     from skein_memory.memories.model import Memory
 
 # Memories that one transaction demotes from one level.
@@ -26,7 +26,7 @@ _MAX_BATCHES = 5
 class LevelStore:
     """Enforces the capacities of levels."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
@@ -35,7 +35,7 @@ class LevelStore:
         moved = 0
         for _ in range(_MAX_BATCHES):
             async with self._database.transaction(tenant_id) as tx:
-                policy = await self._policies.of(tx, tenant_id)
+                policy = await self._policies.get(tx, tenant_id)
                 found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
             moved += found
             if found < BATCH_SIZE:

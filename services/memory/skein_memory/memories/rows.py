@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
 
 _DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
@@ -112,7 +112,7 @@ async def insert_memories(
         _tasks(memories),
         _properties(memories),
     ]
-    await postings.add_documents(tx, tenant_id, documents, along=more_rows)
+    await postings.add_documents(tx, tenant_id, documents, extra_rows=more_rows)
     await _claim_names(tx, tenant_id, memories, at=at)
 
 
@@ -190,7 +190,7 @@ async def update_memory(
 
 async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
     """Replace the documents of a memory in the index; return the new ones."""
-    await postings.remove(tx, tenant_id, [memory.memory_id])
+    await postings.remove_documents(tx, tenant_id, [memory.memory_id])
     document = memory.document(at)
     documents = [] if document is None else [document]
     await postings.add_documents(tx, tenant_id, documents)
@@ -210,10 +210,10 @@ async def _reindex(
         if but(before_document, revision=after_document.revision) == after_document:
             return []
         # The same text has the same vectors, so only the columns for filters change.
-        if await postings.update(tx, tenant_id, after_document):
+        if await postings.update_document(tx, tenant_id, after_document):
             return []
     elif before_document is not None:
-        await postings.remove(tx, tenant_id, [before_document.item_id])
+        await postings.remove_documents(tx, tenant_id, [before_document.item_id])
     documents = [] if after_document is None else [after_document]
     await postings.add_documents(tx, tenant_id, documents)
     return documents
@@ -344,18 +344,18 @@ async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, 
 
 
 async def with_scores(
-    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
+    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
     """Return memories, in order, with their scores at the time `at`."""
     if not memories:
         return []
     inputs = await read_score_inputs(tx, tenant_id, memories)
-    formula = (await policies.of(tx, tenant_id)).importance_formula
+    formula = (await policies.get(tx, tenant_id)).importance_formula
     return [_with_scores(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
 
 
 async def with_scores_of_new(
-    tx: Transaction, tenant_id: UUID, policies: Policies, memories: Sequence[Memory], *, at: datetime
+    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
     """Return new memories with their scores: they have no links and no accesses yet."""
     keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
@@ -363,7 +363,7 @@ async def with_scores_of_new(
     if keys:
         rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
         trust = {row["source_key"]: row["trust"] for row in rows}
-    formula = (await policies.of(tx, tenant_id)).importance_formula
+    formula = (await policies.get(tx, tenant_id)).importance_formula
     return [
         _with_scores(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
         for memory in memories

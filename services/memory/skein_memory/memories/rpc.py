@@ -87,8 +87,8 @@ class MemoryHandlers:
         embedding = request.memory.embedding
         vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
         documents = documents_of([memory], at=at, embeddings=vectors)
-        expected = bool(self._embeddings.expected_pending(documents, deferred=request.defer_embedding))
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        expected = bool(self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding))
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, [memory], at=at) as (tx, scored):
             response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
@@ -121,8 +121,8 @@ class MemoryHandlers:
             memories = with_times(memories, request.memories, caller, at=at)
         vectors = embeddings_of(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
-        expected = self._embeddings.expected_pending(documents, deferred=request.defer_embedding)
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        expected = self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, memories, at=at) as (tx, scored):
             response = pb.BatchCreateMemoriesResponse(
                 memories=[convert.memory(memory) for memory in scored], pending_embedding_count=expected
@@ -141,7 +141,7 @@ class MemoryHandlers:
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
-        tenant_id, names, at = caller_of(context).tenant(), list(request.memory_ids), now()
+        tenant_id, names, at = caller_of(context).require_tenant(), list(request.memory_ids), now()
         builder, looked_up = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
         while looked_up < len(names) and not builder.is_full:
@@ -167,7 +167,7 @@ class MemoryHandlers:
         if "secret_value" in fields and not secret:
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemoryResponse.FromString(write.saved_response)
@@ -193,19 +193,21 @@ class MemoryHandlers:
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         caller, at = caller_of(context), now()
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                before = await self._store.lock_memory(write.tx, caller.tenant(), request.memory_id)
+                before = await self._store.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
                 before.check_visible(at)
                 before.check_revision(request.revision)
                 after = before.delete(at=at, by=caller.principal)
-                await self._store.update_memory(write.tx, caller.tenant(), before, after, at=at, event="memory_deleted")
+                await self._store.update_memory(
+                    write.tx, caller.require_tenant(), before, after, at=at, event="memory_deleted"
+                )
                 await write.save(pb.DeleteMemoryResponse())
         return pb.DeleteMemoryResponse()
 
     async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.RestoreMemoryResponse.FromString(write.saved_response)
@@ -223,7 +225,7 @@ class MemoryHandlers:
         return response
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         policy = await self._store.policy(tenant_id)
         own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
         found = [
@@ -240,12 +242,14 @@ class MemoryHandlers:
     async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
         caller = caller_of(context)
         memory_id, secret = await self._store.reveal_secret(
-            caller.tenant(), request.memory_id, by=caller.principal, at=now()
+            caller.require_tenant(), request.memory_id, by=caller.principal, at=now()
         )
         return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 
     async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:
-        return await self._embeddings.make(documents, remaining=context.time_remaining(), deferred=deferred)
+        return await self._embeddings.request_embeddings(
+            documents, remaining=context.time_remaining(), deferred=deferred
+        )
 
 
 def _type(type_: memory_type.MemoryType, policy: Policy) -> pb.MemoryType:

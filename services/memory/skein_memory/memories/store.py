@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.memories.model import Memory
@@ -44,7 +44,7 @@ class MemoryStore:
         *,
         idempotency: IdempotencyStore,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         vault: Vault,
         months: MonthlyPartitions,
     ) -> None:
@@ -83,7 +83,7 @@ class MemoryStore:
         Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory, QuotaExceeded and
         MasterKeyMissing.
         """
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
         await memory_rows.insert_memories(tx, tenant_id, memories, documents, at=at)
         if secrets:
@@ -92,13 +92,13 @@ class MemoryStore:
 
     def _may_move_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""
-        policy = self._policies.known(tenant_id)
+        policy = self._policies.get_cached(tenant_id)
         return policy is None or policy.levels_capped
 
     async def policy(self, tenant_id: UUID) -> Policy:
         """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
-            return await self._policies.of(tx, tenant_id)
+            return await self._policies.get(tx, tenant_id)
 
     async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: bytes) -> None:
         """Replace the saved response of committed work, if that is still there.
@@ -150,7 +150,7 @@ class MemoryStore:
         self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
     ) -> Memory:
         """Update the secret and the level of a changed memory; return its latest revision."""
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         if before.draft.type != after.draft.type:
             memory_type.check_type_allowed(policy, [after.draft.type])
         if secret:
@@ -173,9 +173,9 @@ class MemoryStore:
         try:
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
         except QuotaExceeded as refusal:
-            if not policy.levels_capped or refusal.facts.get("kind") != "memories":
+            if not policy.levels_capped or refusal.metadata.get("kind") != "memories":
                 raise
-            limit = int(refusal.facts["limit"])
+            limit = int(refusal.metadata["limit"])
             forgotten = await level_store.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
             if not forgotten:
                 raise

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.memories.model import Memory
 
 # Of each kind of candidates; the answer holds no more memories than that.
@@ -81,7 +81,7 @@ class Statistics:
 class OverviewStore:
     """Reads overviews of a tenant's memory."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 

@@ -46,7 +46,7 @@ class SnapshotHandlers:
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, context: Context) -> pb.CreateSnapshotResponse:
         caller = caller_of(context)
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.CreateSnapshotResponse.FromString(write.saved_response)
@@ -59,11 +59,11 @@ class SnapshotHandlers:
             return await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
 
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.GetSnapshotResponse:
-        found = await self._store.get_snapshot(caller_of(context).tenant(), UUID(request.snapshot_id))
+        found = await self._store.get_snapshot(caller_of(context).require_tenant(), UUID(request.snapshot_id))
         return pb.GetSnapshotResponse(snapshot=_snapshot(found))
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, context: Context) -> pb.ListSnapshotsResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_snapshots(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_snapshot(snapshot) for snapshot in found[:size])
         more = len(found) > len(page)
@@ -71,7 +71,7 @@ class SnapshotHandlers:
         return pb.ListSnapshotsResponse(snapshots=page, next_page_token=token)
 
     async def DiffSnapshots(self, request: pb.DiffSnapshotsRequest, context: Context) -> pb.DiffSnapshotsResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         other = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
         if request.other_snapshot_id and other is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
@@ -102,7 +102,7 @@ class SnapshotHandlers:
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:
         caller, at = caller_of(context), now()
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         first = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
         batch = await self._store.read_restore_batch(
             tenant_id,
@@ -122,17 +122,19 @@ class SnapshotHandlers:
                 next_page_token=transfer_convert.page_token(next_cursor, tenant_id, request, "request_id"),
             )
             await write.save(response)
-        await self._embeddings.make(importer.documents, remaining=context.time_remaining())
+        await self._embeddings.request_embeddings(importer.documents, remaining=context.time_remaining())
         return response
 
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
         caller, snapshot_id = caller_of(context), UUID(request.snapshot_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.DeleteSnapshotResponse()
-            await self._store.delete_snapshot(write.tx, caller.tenant(), snapshot_id, at=now(), by=caller.principal)
+            await self._store.delete_snapshot(
+                write.tx, caller.require_tenant(), snapshot_id, at=now(), by=caller.principal
+            )
             await write.save(pb.DeleteSnapshotResponse())
-        await self._store.continue_snapshots(caller.tenant())
+        await self._store.continue_snapshots(caller.require_tenant())
         return pb.DeleteSnapshotResponse()
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
 
 # Items that one transaction copies or removes, and transactions of one call.
@@ -76,7 +76,7 @@ class SnapshotStore:
         database: Database,
         *,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         months: MonthlyPartitions,
         max_content: int,
     ) -> None:
@@ -91,7 +91,7 @@ class SnapshotStore:
         self, tx: Transaction, tenant_id: UUID, label: str, summary: str, *, at: datetime, by: str
     ) -> Snapshot:
         """Begin a snapshot; `copy_items` goes on when this is committed. Raises QuotaExceeded."""
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         row = await tx.row(QUERIES["read_horizon"])
         snapshot = Snapshot.create(label, summary, policy, horizon=0 if row is None else row["next"], at=at, by=by)
         columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
@@ -194,7 +194,7 @@ class SnapshotStore:
         """Record the event of a ready snapshot, and drop the oldest beyond the retention."""
         at, by = snapshot.create_time, snapshot.created_by
         await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         surplus = await tx.rows(
             QUERIES["surplus_snapshots"], tenant_id=tenant_id, kept=max(1, policy.snapshot_retention), count=100
         )
@@ -275,7 +275,7 @@ class SnapshotStore:
     ) -> tuple[Importer, TransferCursor | None]:
         """Restore a batch of a snapshot; return the importer and the next cursor. Raises QuotaExceeded."""
         cursor, snapshot_id = batch.cursor, batch.snapshot_id
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
         if cursor.phase == "remove":
             in_snapshot = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, batch.items, now=at)

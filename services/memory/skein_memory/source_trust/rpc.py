@@ -29,20 +29,22 @@ class SourceTrustHandlers:
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
         caller, at = caller_of(context), now()
-        draft = TrustDraft.of(request, ImportTimes.of(request, caller, at, keep_times=request.keep_times))
+        draft = TrustDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.SetSourceTrustResponse.FromString(write.saved_response)
-            trust = await self._store.set_source_trust(write.tx, caller.tenant(), draft, at=at, by=caller.principal)
+            trust = await self._store.set_source_trust(
+                write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
+            )
             return await write.save(pb.SetSourceTrustResponse(source_trust=_source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
-        found = await self._store.get_source_trust(caller_of(context).tenant(), key_of(request.source))
+        found = await self._store.get_source_trust(caller_of(context).require_tenant(), key_of(request.source))
         return pb.GetSourceTrustResponse(source_trust=_source_trust(found))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         place = read_token(request.page_token, tenant_id, request) or [""]
         found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
         page = fit_items(_source_trust(trust) for trust in found[:size])
@@ -53,10 +55,10 @@ class SourceTrustHandlers:
         self, request: pb.DeleteSourceTrustRequest, context: Context
     ) -> pb.DeleteSourceTrustResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_source_trust(
-                    write.tx, caller.tenant(), key_of(request.source), at=now(), by=caller.principal
+                    write.tx, caller.require_tenant(), key_of(request.source), at=now(), by=caller.principal
                 )
                 await write.save(pb.DeleteSourceTrustResponse())
         return pb.DeleteSourceTrustResponse()

@@ -77,12 +77,12 @@ class TaskHandlers:
             objective=request.objective_id or None,
             due_before_time=read_time(request, "due_before_time"),
         )
-        memories, token = await self._page(caller_of(context).tenant(), request, task_filter)
+        memories, token = await self._page(caller_of(context).require_tenant(), request, task_filter)
         return pb.ListTasksResponse(memories=memories, next_page_token=token)
 
     async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
         task_filter = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
-        memories, token = await self._page(caller_of(context).tenant(), request, task_filter)
+        memories, token = await self._page(caller_of(context).require_tenant(), request, task_filter)
         return pb.ListObjectivesResponse(memories=memories, next_page_token=token)
 
     async def UpdateTaskStatus(
@@ -117,18 +117,20 @@ class TaskHandlers:
     async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
         caller, at = caller_of(context), now()
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.SetObjectiveResponse.FromString(write.saved_response)
-            objective_id = await self._store.find_objective(write.tx, caller.tenant(), request.objective_id, at=at)
-            before = await self._memories.lock_memory(write.tx, caller.tenant(), request.memory_id)
+            objective_id = await self._store.find_objective(
+                write.tx, caller.require_tenant(), request.objective_id, at=at
+            )
+            before = await self._memories.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
             before.check_revision(request.revision)
             after = tasks.with_objective(before, objective_id, at=at, by=caller.principal)
-            memory, _ = await self._memories.update_memory(write.tx, caller.tenant(), before, after, at=at)
+            memory, _ = await self._memories.update_memory(write.tx, caller.require_tenant(), before, after, at=at)
             return await write.save(pb.SetObjectiveResponse(memory=memories_convert.memory(memory)))
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
         # One more tells whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
@@ -151,15 +153,15 @@ class TaskHandlers:
         caller = caller_of(context)
         name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
 
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return response.FromString(write.saved_response)
-            before = await self._memories.lock_memory(write.tx, caller.tenant(), name)
+            before = await self._memories.lock_memory(write.tx, caller.require_tenant(), name)
             memory, documents = await self._memories.update_memory(
-                write.tx, caller.tenant(), before, change(before), at=at, event=event
+                write.tx, caller.require_tenant(), before, change(before), at=at, event=event
             )
             changed = await write.save(response(memory=memories_convert.memory(memory)))
-        await self._embeddings.make(documents, remaining=context.time_remaining())
+        await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())
         return changed
 
     async def _page(

@@ -170,8 +170,8 @@ def is_same_draft(one: Draft, other: Draft) -> bool:
     """Return whether two drafts are equal; the format of their JSON does not matter."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
-        and exact.equal(one.data, other.data)
-        and exact.equal(one.metadata, other.metadata)
+        and exact.equal_json(one.data, other.data)
+        and exact.equal_json(one.metadata, other.metadata)
     )
 
 

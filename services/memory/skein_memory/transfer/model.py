@@ -134,7 +134,7 @@ def changed_fields(before: Message, after: Message) -> list[str]:
         name
         for name in names
         if (
-            not exact.equal(json_text(before, name), json_text(after, name))
+            not exact.equal_json(json_text(before, name), json_text(after, name))
             if name in free
             else getattr(before, name) != getattr(after, name)
         )

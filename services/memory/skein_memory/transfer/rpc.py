@@ -47,7 +47,11 @@ class TransferHandlers:
         self._embeddings = embeddings
 
     async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
-        caller, tenant_id, size = caller_of(context), caller_of(context).tenant(), resolve_page_size(request.page_size)
+        caller, tenant_id, size = (
+            caller_of(context),
+            caller_of(context).require_tenant(),
+            resolve_page_size(request.page_size),
+        )
         cursor: TransferCursor | None = convert.read_cursor(request, tenant_id)
         lines: list[str] = []
         if cursor is None:
@@ -83,7 +87,7 @@ class TransferHandlers:
         lines_read = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
         if len(lines_read) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
-        tenant_id, idempotency_key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         import_batch = await self._store.prepare_import(lines_read, at=at, by=caller.principal)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
@@ -100,13 +104,13 @@ class TransferHandlers:
             response = pb.ImportDataResponse(
                 counts=convert.import_counts(importer),
                 errors=convert.import_errors(importer),
-                pending_embedding_count=self._embeddings.expected_pending(importer.documents),
+                pending_embedding_count=self._embeddings.has_pending_embeddings(importer.documents),
                 kept_embedding_count=importer.vectors.kept,
                 remade_embeddings=importer.vectors.recomputed,
             )
             await write.save(response)
         if not request.dry_run:
-            await self._embeddings.make(importer.documents, remaining=context.time_remaining())
+            await self._embeddings.request_embeddings(importer.documents, remaining=context.time_remaining())
         return response
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.transfer.import_items import ImportBatch, ImportMode
     from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
@@ -34,7 +34,7 @@ class TransferStore:
         database: Database,
         *,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         months: MonthlyPartitions,
         max_content: int,
     ) -> None:
@@ -83,7 +83,7 @@ class TransferStore:
         by: str,
     ) -> Importer:
         """Store items. The caller rolls a dry run back. Raises QuotaExceeded."""
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         importer = Importer(tx, tenant_id, policy, mode, at=at, by=by)
         await importer.apply(import_batch)
         if dry_run:

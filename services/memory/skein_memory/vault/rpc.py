@@ -24,8 +24,10 @@ class VaultHandlers:
 
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RotateTenantKeyResponse.FromString(write.saved_response)
-            key_id, count, more = await self._store.rotate(write.tx, caller.tenant(), at=now(), by=caller.principal)
+            key_id, count, more = await self._store.rotate(
+                write.tx, caller.require_tenant(), at=now(), by=caller.principal
+            )
             return await write.save(pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=count, more=more))

@@ -212,7 +212,7 @@ class MasterKeyCheck:
 
     async def _settle(self) -> None:
         if not self._is_settled:
-            async with self._database.shared() as tx:
+            async with self._database.global_transaction() as tx:
                 rows = await tx.rows(QUERIES["list_master_keys"])
             self._master_keys.check_has({row["fingerprint"] for row in rows})
             self._is_settled = True

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.webhooks.model import WebhookDraft
 
 # Events of one scan of the log for a webhook, and webhooks of one transaction. A tenant with many webhooks gets fewer
@@ -74,7 +74,7 @@ class QueueStatus:
 class DeliveryStore:
     """Reads and writes deliveries, and the health of their webhooks."""
 
-    def __init__(self, database: Database, *, policies: Policies, webhooks: WebhookStore) -> None:
+    def __init__(self, database: Database, *, policies: PolicyCache, webhooks: WebhookStore) -> None:
         self._database = database
         self._policies = policies
         self._webhooks = webhooks
@@ -206,7 +206,7 @@ class DeliveryStore:
         by_webhook: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             destinations = {outcome.attempt.webhook.destination for outcome in outcomes}
             await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
             for outcome in outcomes:

@@ -48,11 +48,11 @@ class WebhookHandlers:
             draft = WebhookDraft.of(request.watch, active=True)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateWatchResponse.FromString(write.saved_response)
             webhook = await self._store.create_webhook(
-                write.tx, caller.tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
+                write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
             response = await write.save(pb.CreateWatchResponse(watch=_watch(webhook)))
         # The saved response has no secret: a repeat does not show it again.
@@ -60,11 +60,11 @@ class WebhookHandlers:
         return response
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
-        webhook = await self._store.get_webhook(caller_of(context).tenant(), UUID(request.watch_id))
+        webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.watch_id))
         return pb.GetWatchResponse(watch=_watch(webhook))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_watch(webhook) for webhook in found[:size])
         more = len(found) > len(page)
@@ -78,25 +78,27 @@ class WebhookHandlers:
             raise FieldInvalid(violations=[("watch.watch_id", "must name the watch")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateWatchResponse.FromString(write.saved_response)
-            before = await self._store.lock_webhook(write.tx, caller.tenant(), watch_id)
+            before = await self._store.lock_webhook(write.tx, caller.require_tenant(), watch_id)
             before.check_revision(request.watch.revision)
             with prefix_field_paths("watch"):
                 draft = before.draft.update(request)
             self._sender.check_url(draft.webhook_url)
             grant_ids = grants_after_update(before.grant_ids, request, caller)
             webhook = await self._store.update_webhook(
-                write.tx, caller.tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
+                write.tx, caller.require_tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
             )
             return await write.save(pb.UpdateWatchResponse(watch=_watch(webhook)))
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
         caller, watch_id = caller_of(context), UUID(request.watch_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_webhook(write.tx, caller.tenant(), watch_id, at=now(), by=caller.principal)
+                await self._store.delete_webhook(
+                    write.tx, caller.require_tenant(), watch_id, at=now(), by=caller.principal
+                )
                 await write.save(pb.DeleteWatchResponse())
         return pb.DeleteWatchResponse()
 
@@ -105,22 +107,24 @@ class WebhookHandlers:
     ) -> pb.RotateWatchSecretResponse:
         caller, at = caller_of(context), now()
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RotateWatchSecretResponse.FromString(write.saved_response)
-            webhook = await self._store.rotate_secret(write.tx, caller.tenant(), key, at=at, by=caller.principal)
+            webhook = await self._store.rotate_secret(
+                write.tx, caller.require_tenant(), key, at=at, by=caller.principal
+            )
             response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(webhook)))
         response.secret = secret_text(key.secret)
         return response
 
     async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         webhook = await self._store.get_webhook(tenant_id, UUID(request.watch_id))
         error = await self._sender.test(tenant_id, webhook)
         return pb.TestWatchResponse(delivered=error is None, error=error or "")
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
-        tenant_id, size = caller_of(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._deliveries.list_deliveries(
             tenant_id,
             UUID(request.watch_id),
@@ -136,17 +140,19 @@ class WebhookHandlers:
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.RetryDeliveryResponse.FromString(write.saved_response)
-            row = await self._deliveries.retry_delivery(write.tx, caller.tenant(), UUID(request.delivery_id), at=now())
+            row = await self._deliveries.retry_delivery(
+                write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
+            )
             return await write.save(pb.RetryDeliveryResponse(delivery=_delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
         done = await self._sender.deliver(
-            caller_of(context).tenant(),
+            caller_of(context).require_tenant(),
             request.limit or _DEFAULT_DELIVERIES,
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
         )

@@ -83,7 +83,7 @@ class WebhookSender:
     def check_url(self, url: str) -> None:
         """Reject a URL that is not allowed. Raises FieldInvalid."""
         try:
-            self._outbound.must_take(url)
+            self._outbound.require_allowed_url(url)
         except OutboundError:
             raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
 

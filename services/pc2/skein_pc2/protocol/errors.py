@@ -8,7 +8,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from skein_kit.errors import reason_of
+from skein_kit.errors import status_reason
 
 if TYPE_CHECKING:
     from google.rpc.status_pb2 import Status
@@ -79,7 +79,7 @@ def error_text(error: RequestError, separator: str = ": ") -> str:
 def reason_of_call(error: aio.AioRpcError) -> str:
     """Return a service's error reason, a value of `skein.errors.v1.ErrorReason`; empty for none."""
     status = _status(error)
-    return reason_of(status) if status is not None else ""
+    return status_reason(status) if status is not None else ""
 
 
 def log_reason(error: aio.AioRpcError | RequestError) -> str:
@@ -98,7 +98,7 @@ def retry_seconds(error: aio.AioRpcError) -> float:
 def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
     """Convert a service's error to the protocol's codes; `transient` is the code for unavailable services."""
     status = _status(error)
-    reason = reason_of(status) if status is not None else ""
+    reason = status_reason(status) if status is not None else ""
     code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
     code = transient if error.code() in _TRANSIENT else code_by_status
     details: dict[str, Any] = {"reason": reason} if reason else {}

@@ -25,7 +25,7 @@ class ErasureStore:
 
         A record appears when its erasure commits, and stays for at least half a minute.
         """
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             rows = await tx.rows(QUERIES["list_erasures"])
         erasures: dict[UUID, Counter[datetime]] = {}
         for row in rows:

@@ -49,7 +49,7 @@ class IndexHandlers:
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
         items = [IndexItem(UUID(item.item_id), item.revision, item.text) for item in request.items]
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         if request.deferred:
             # A full queue takes none: the worker finds them in the backlog.
             self._queue.put(tenant_id, items)
@@ -57,7 +57,7 @@ class IndexHandlers:
         return pb.IndexItemsResponse(indexed_count=await self._indexer.index(tenant_id, items))
 
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         if request.look:
             return convert.backlog(await self._indexer.backlog_size(tenant_id))
         limit = request.limit or DEFAULT_BACKLOG_LIMIT
@@ -66,7 +66,7 @@ class IndexHandlers:
 
     async def PutEmbedding(self, request: pb.PutEmbeddingRequest, context: Context) -> pb.PutEmbeddingResponse:
         caller = caller_of(context)
-        tenant_id = caller.tenant()
+        tenant_id = caller.require_tenant()
         models = await self._registry.models()
         model = models.get(request.model)
         vectors = convert.caller_vectors(request, model)
@@ -89,7 +89,7 @@ class IndexHandlers:
     ) -> pb.BatchGetIndexStatesResponse:
         names = list(dict.fromkeys(request.item_ids))
         states = await self._store.read_states(
-            caller_of(context).tenant(),
+            caller_of(context).require_tenant(),
             names,
             convert.kind(request.kind),
             await self._models.list_models(),

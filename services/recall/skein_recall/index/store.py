@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.ids import parse_id
-from skein_kit.search_text.vector_columns import for_table, vector_of
+from skein_kit.search_text.vector_columns import for_table, read_vector
 from skein_recall.index.model import IndexState, ModelVectors, VectorOrigin
 from skein_recall.providers.text_embedder import IndexItem
 from skein_recall.queries import QUERIES
@@ -118,5 +118,5 @@ async def _read_vectors(
     query = for_table(QUERIES["read_vectors"], model.table_name)
     vectors: dict[UUID, list[NDArray[np.float32]]] = {}
     for row in await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids)):
-        vectors.setdefault(row["item_id"], []).append(vector_of(row["embedding"], row["rest"]))
+        vectors.setdefault(row["item_id"], []).append(read_vector(row["embedding"], row["rest"]))
     return [(item_id, len(arrays), arrays) for item_id, arrays in vectors.items()]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import id_time, now
-from skein_kit.search_text.vector_columns import for_table
-from skein_kit.search_text.vector_columns import insert as insert_vectors
+from skein_kit.search_text.vector_columns import for_table, insert_vectors
 from skein_kit.telemetry.metrics import INDEX_DELAY
 from skein_recall.errors import DocumentNotFound
 from skein_recall.queries import QUERIES

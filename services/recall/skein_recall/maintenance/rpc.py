@@ -18,5 +18,5 @@ class MaintenanceHandlers:
         self._store = store
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        counts, more = await self._store.purge_tenant(caller(context).tenant(), request.limit)
+        counts, more = await self._store.purge_tenant(caller(context).require_tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

@@ -39,7 +39,7 @@ def _endpoint(message: pb.EmbeddingModel, outbound: SafeHttpClient) -> EndpointC
     endpoint = message.endpoint.rstrip("/")
     try:
         # A path cannot be appended to a URL with a query.
-        outbound.must_take("" if "?" in endpoint else f"{endpoint}/embeddings")
+        outbound.require_allowed_url("" if "?" in endpoint else f"{endpoint}/embeddings")
     except OutboundError:
         what = "must be an https URL without a query, or one that SKEIN_OUTBOUND_ALLOW names"
         raise FieldInvalid(violations=[("embedding_model.endpoint", what)]) from None

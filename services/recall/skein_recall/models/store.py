@@ -27,7 +27,7 @@ class ModelStore:
 
     async def list_models(self) -> list[EmbeddingModel]:
         """Return every registered model, by name."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return await self.list_models_in(tx)
 
     async def list_models_in(self, tx: Transaction) -> list[EmbeddingModel]:

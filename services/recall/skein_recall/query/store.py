@@ -18,7 +18,7 @@ from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
-from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, vector_columns, vector_of
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
 from skein_recall.query.model import ReferenceItem
 
@@ -217,7 +217,7 @@ class QueryTransaction:
         """Run a statement that has one good plan. Planning it takes longer than running it."""
         if self._plans_each:
             self._plans_each = False
-            await self._tx.plan(again=False)
+            await self._tx.set_plan_mode(replan=False)
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values)
 
     async def _filtered_rows(
@@ -226,18 +226,18 @@ class QueryTransaction:
         """Run a statement among the items that pass a filter: its values decide which index serves it."""
         if not self._plans_each:
             self._plans_each = True
-            await self._tx.plan(again=True)
+            await self._tx.set_plan_mode(replan=True)
         query = with_condition(query, condition_sql(filter_))
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
 
     @property
     def is_replica(self) -> bool:
         """Whether a replica answers, which may lag behind data from elsewhere."""
-        return self._tx.database.follows
+        return self._tx.database.is_replica
 
     async def policy(self) -> Policy:
         """Return the tenant's policy."""
-        return await shared_policy_cache(self._tx.database).of(self._tx, self._tenant_id)
+        return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
 
     async def nearest(
         self,
@@ -461,10 +461,10 @@ class QueryTransaction:
             rows = await self._rows(with_condition(QUERIES["filter_memories"], condition.text), **values)
             return {row["memory_id"] for row in rows}
         if self._scan_budget is None:
-            self._scan_budget = self._tx.database.scans.begin(self._tenant_id)
+            self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
         query = scan_cost.with_scan_budget(QUERIES["scan_memories"], scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
-        rows = await self._scan_budget.charged(self._rows(with_condition(query, condition.text), **values))
+        rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["memory_id"] for row in rows if row["passes"]}
@@ -501,7 +501,7 @@ class QueryTransaction:
         if not kind or item_id not in await self.items({item_id: kind}, at, show_superseded=True):
             return None
         (text,) = await self._rows(QUERIES[f"{kind}_texts"], **{f"{kind}_ids": [item_id]})
-        chunks = [vector_of(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
+        chunks = [read_vector(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
         return ReferenceItem(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
 
 

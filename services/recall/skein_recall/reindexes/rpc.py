@@ -153,7 +153,7 @@ class ReindexHandlers:
 
     async def ContinueReindex(self, request: pb.ContinueReindexRequest, context: Context) -> pb.ContinueReindexResponse:
         seconds = min(_CONTINUE_SECONDS, context.time_remaining() * _CONTINUE_SHARE)
-        count, more = await self._reindexer.continue_reindex(caller_of(context).tenant(), seconds)
+        count, more = await self._reindexer.continue_reindex(caller_of(context).require_tenant(), seconds)
         return pb.ContinueReindexResponse(embedded_count=count, more=more)
 
     def _draft(

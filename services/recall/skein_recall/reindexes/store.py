@@ -56,12 +56,12 @@ class ReindexStore:
 
     async def get_reindex(self, reindex_id: UUID) -> Reindex:
         """Raises ReindexNotFound."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             return await self.get_reindex_in(tx, reindex_id)
 
     async def list_reindexes(self, before: UUID | None, limit: int) -> list[Reindex]:
         """Return reindexes that are older than one, the newest first."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             rows = await tx.rows(QUERIES["list_reindexes"], reindex_id=None, model=None, before=before, limit=limit)
         return [Reindex(**row) for row in rows]
 
@@ -89,7 +89,7 @@ class ReindexStore:
 
     async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
         """Return tenants, by id, in which a reindex is not done."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             rows = await tx.rows(QUERIES["list_due_tenants"], after=after, limit=limit)
         return [row["tenant_id"] for row in rows]
 
@@ -137,7 +137,7 @@ class ReindexStore:
 
     async def reserve_texts(self, reindex_id: UUID, texts: int, at: datetime) -> datetime:
         """Reserve texts within a reindex's rate, over all processes; return when they may be embedded."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             reserved: datetime | None = await tx.value(
                 QUERIES["reserve_texts"], reindex_id=reindex_id, texts=texts, at=at
             )

@@ -25,13 +25,13 @@ class SearchHandlers:
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         query = convert.recall_query(request)
         seconds = context.time_remaining()
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         self._recent.add(tenant_id, query.text)
         return convert.recall_response(await self._searcher.recall(tenant_id, query, seconds=seconds))
 
     async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:
         seconds = context.time_remaining()
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         item = await self._searcher.read_reference_item(
             tenant_id,
             UUID(request.item_id) if request.item_id else None,

@@ -74,7 +74,7 @@ class VectorCacheStore:
 
     async def read_horizon(self) -> TransactionHorizon:
         """Return the present horizon: later reads see everything that transactions below it wrote."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             (row,) = await tx.rows(QUERIES["read_transaction_horizon"])
         return TransactionHorizon(**row)
 
@@ -83,7 +83,7 @@ class VectorCacheStore:
 
         None when another server answers.
         """
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             durable: bool | None = await tx.value(
                 QUERIES["is_horizon_durable"], server_start=horizon.server_start, log_position=horizon.log_position
             )

@@ -30,22 +30,22 @@ class AgentStateHandlers:
 
     async def PutAgentState(self, request: pb.PutAgentStateRequest, context: Context) -> pb.PutAgentStateResponse:
         caller, at = caller_of(context), now()
-        times = ImportTimes.of(request.state, caller, at, keep_times=request.keep_times)
+        times = ImportTimes.read(request.state, caller, at, keep_times=request.keep_times)
         put = convert.agent_state_put(request, at=at, principal=caller.principal, agent_id=caller.agent_id, times=times)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.PutAgentStateResponse.FromString(write.saved_response)
-            columns = await self._store.put_state(write.tx, caller.tenant(), put)
+            columns = await self._store.put_state(write.tx, caller.require_tenant(), put)
             return await write.save(pb.PutAgentStateResponse(state=convert.agent_state(columns)))
 
     async def GetAgentState(self, request: pb.GetAgentStateRequest, context: Context) -> pb.GetAgentStateResponse:
         caller = caller_of(context)
         agent_id = _agent_or_caller(request.agent_id, caller)
-        row = await self._store.get_state(caller.tenant(), agent_id, request.session_id, now())
+        row = await self._store.get_state(caller.require_tenant(), agent_id, request.session_id, now())
         return pb.GetAgentStateResponse(state=convert.agent_state(row))
 
     async def ListAgentStates(self, request: pb.ListAgentStatesRequest, context: Context) -> pb.ListAgentStatesResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = resolve_page_size(request.page_size)
         rows = await self._store.list_states(
             tenant_id,
@@ -67,11 +67,11 @@ class AgentStateHandlers:
     ) -> pb.DeleteAgentStateResponse:
         caller = caller_of(context)
         agent_id = _agent_or_caller(request.agent_id, caller)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_state(
                     write.tx,
-                    caller.tenant(),
+                    caller.require_tenant(),
                     agent_id,
                     request.session_id,
                     revision=request.revision,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.agent_states.model import AgentStatePut
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Attempts to store a state that concurrent calls insert and delete.
 _MAX_ATTEMPTS = 3
 

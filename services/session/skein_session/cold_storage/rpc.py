@@ -33,7 +33,7 @@ class ColdStorageHandlers:
 
     async def StoreSession(self, request: pb.StoreSessionRequest, context: Context) -> pb.StoreSessionResponse:
         caller, at = caller_of(context), now()
-        tenant_id, key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await self._idempotency.read_response(tenant_id, key)
         if saved_response is not None:
             return pb.StoreSessionResponse.FromString(saved_response)
@@ -50,7 +50,7 @@ class ColdStorageHandlers:
 
     async def RestoreSession(self, request: pb.RestoreSessionRequest, context: Context) -> pb.RestoreSessionResponse:
         caller, at = caller_of(context), now()
-        tenant_id, key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await self._idempotency.read_response(tenant_id, key)
         if saved_response is not None:
             return pb.RestoreSessionResponse.FromString(saved_response)
@@ -62,13 +62,13 @@ class ColdStorageHandlers:
             documents = await self._archives.unarchive_session(write.tx, tenant_id, request.session_id, archived)
             response = await write.save(pb.RestoreSessionResponse(pending_embedding_count=len(documents)))
         await self._archives.purge_due_files(tenant_id, at)
-        await self._embeddings.make(documents, remaining=context.time_remaining())
+        await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())
         return response
 
     async def ListStoredSessions(
         self, request: pb.ListStoredSessionsRequest, context: Context
     ) -> pb.ListStoredSessionsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         before_time, after_id = time_and_id_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
         rows = await self._archives.list_archived(tenant_id, before_time=before_time, after_id=after_id, limit=size + 1)

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # A pending file of this age is abandoned, because no call lasts that long.
 _ABANDONED_AFTER = timedelta(hours=1)
 # Sessions of one scan, and scans of one call, which may find only sessions that are too long.
@@ -82,7 +82,7 @@ class ArchivedSession:
 class ColdStorageStore:
     """Moves messages of hidden sessions to cold storage and back."""
 
-    def __init__(self, database: Database, policies: Policies, months: MonthlyPartitions, files: ColdFiles) -> None:
+    def __init__(self, database: Database, policies: PolicyCache, months: MonthlyPartitions, files: ColdFiles) -> None:
         self._database = database
         self._policies = policies
         self._months = months
@@ -190,7 +190,7 @@ class ColdStorageStore:
         archived_count, after = 0, (EPOCH, "")
         for _ in range(_MAX_SCANS):
             async with self._database.transaction(tenant_id) as tx:
-                days = (await self._policies.of(tx, tenant_id)).archive_days
+                days = (await self._policies.get(tx, tenant_id)).archive_days
                 if not days:
                     break
                 rows = await tx.rows(

@@ -33,7 +33,7 @@ class ErasureHandlers:
 
     async def PurgeSession(self, request: pb.PurgeSessionRequest, context: Context) -> pb.PurgeSessionResponse:
         caller, at = caller_of(context), now()
-        tenant_id, receipt = caller.tenant(), Receipt()
+        tenant_id, receipt = caller.require_tenant(), Receipt()
         async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 response = pb.PurgeSessionResponse.FromString(write.saved_response)
@@ -47,7 +47,7 @@ class ErasureHandlers:
 
     async def PurgeMessages(self, request: pb.PurgeMessagesRequest, context: Context) -> pb.PurgeMessagesResponse:
         caller, at = caller_of(context), now()
-        tenant_id, receipt = caller.tenant(), Receipt()
+        tenant_id, receipt = caller.require_tenant(), Receipt()
         key = IdempotencyKey.of(caller, request)
         for _ in range(_MAX_ATTEMPTS):
             if not request.dry_run:
@@ -67,7 +67,7 @@ class ErasureHandlers:
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
         caller, at = caller_of(context), now()
-        tenant_id, receipt = caller.tenant(), Receipt()
+        tenant_id, receipt = caller.require_tenant(), Receipt()
         if not request.dry_run:
             await self._store.unarchive_subject(tenant_id, request.subject_id, at)
         async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:

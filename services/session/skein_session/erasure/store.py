@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.erasure.model import PurgeOptions
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 _SECRET_BYTES = 32
 # Sessions of one subject that one call purges.
 _MAX_SESSIONS = 100

@@ -21,7 +21,7 @@ class ExportHandlers:
         self._exports = exports
 
     async def ExportSubject(self, request: pb.ExportSubjectRequest, context: Context) -> pb.ExportSubjectResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         position = ExportPosition.of(read_token(request.page_token, tenant_id, request))
         records, next_position = await self._exports.read_page(
             tenant_id, request.subject_id, position, page_size=resolve_page_size(request.page_size)

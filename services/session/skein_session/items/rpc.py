@@ -28,20 +28,20 @@ class ItemHandlers:
 
     async def PutItem(self, request: pb.PutItemRequest, context: Context) -> pb.PutItemResponse:
         caller, at = caller_of(context), now()
-        times = ImportTimes.of(request, caller, at, keep_times=request.keep_times)
+        times = ImportTimes.read(request, caller, at, keep_times=request.keep_times)
         put = convert.item_put(request, at=at, times=times)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.PutItemResponse.FromString(write.saved_response)
-            row = await self._store.put_item(write.tx, caller.tenant(), put, at=at, created_by=caller.principal)
+            row = await self._store.put_item(write.tx, caller.require_tenant(), put, at=at, created_by=caller.principal)
             return await write.save(pb.PutItemResponse(item=convert.session_item(row)))
 
     async def GetItem(self, request: pb.GetItemRequest, context: Context) -> pb.GetItemResponse:
-        row = await self._store.get_item(caller_of(context).tenant(), request.session_id, request.key, now())
+        row = await self._store.get_item(caller_of(context).require_tenant(), request.session_id, request.key, now())
         return pb.GetItemResponse(item=convert.session_item(row))
 
     async def ListItems(self, request: pb.ListItemsRequest, context: Context) -> pb.ListItemsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         after_key, _ = keys_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
         rows = await self._store.list_items(
@@ -55,7 +55,7 @@ class ItemHandlers:
 
     async def DeleteItem(self, request: pb.DeleteItemRequest, context: Context) -> pb.DeleteItemResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_item(write.tx, caller.tenant(), request.session_id, request.key, now())
+                await self._store.delete_item(write.tx, caller.require_tenant(), request.session_id, request.key, now())
         return pb.DeleteItemResponse()

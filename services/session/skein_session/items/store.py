@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.items.model import ItemPut
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 
 
 class ItemStore:

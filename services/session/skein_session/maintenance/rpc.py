@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skein_session.items.store import ItemStore
     from skein_session.sessions.store import SessionStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # The tables with rows of a tenant, and their purge queries, children before parents.
 _TENANT_TABLES: Mapping[str, Query] = {
     "session.message_external_ids": _QUERIES["purge_tenant_message_external_ids"],
@@ -81,7 +81,7 @@ class MaintenanceHandlers:
         return pb.EnsurePartitionsResponse(created_count=created_count, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, _request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         async with self._database.transaction(tenant_id) as tx:
             deleted_count = await self._idempotency.delete_expired(tx, tenant_id, now())
         deleted_count += await self._states.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
@@ -90,14 +90,14 @@ class MaintenanceHandlers:
 
     async def EndIdleSessions(self, request: pb.EndIdleSessionsRequest, context: Context) -> pb.EndIdleSessionsResponse:
         limit = request.limit or _DEFAULT_IDLE_LIMIT
-        ended_count = await self._sessions.end_idle(caller_of(context).tenant(), now(), count=limit)
+        ended_count = await self._sessions.end_idle(caller_of(context).require_tenant(), now(), count=limit)
         return pb.EndIdleSessionsResponse(ended_count=ended_count, more=ended_count == limit)
 
     async def InheritParticipants(
         self, request: pb.InheritParticipantsRequest, context: Context
     ) -> pb.InheritParticipantsResponse:
         changed_count, has_more = await self._sessions.inherit_participants(
-            caller_of(context).tenant(), count=request.limit or _DEFAULT_INHERIT_LIMIT
+            caller_of(context).require_tenant(), count=request.limit or _DEFAULT_INHERIT_LIMIT
         )
         return pb.InheritParticipantsResponse(changed_count=changed_count, more=has_more)
 
@@ -106,12 +106,12 @@ class MaintenanceHandlers:
     ) -> archives_pb2.StoreArchivedResponse:
         caller = caller_of(context)
         archived_count, has_more = await self._archives.archive_batch(
-            caller.tenant(), at=now(), stored_by=caller.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
+            caller.require_tenant(), at=now(), stored_by=caller.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
         )
         return archives_pb2.StoreArchivedResponse(stored_count=archived_count, more=has_more)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         deleted_counts, has_more = await purge_tenant_rows(self._database, tenant_id, _TENANT_TABLES, request.limit)
         # In every call, because a call that was cut off may have written a file since the last one.
         await self._archives.delete_tenant_files(tenant_id)

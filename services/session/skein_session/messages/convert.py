@@ -163,4 +163,4 @@ def _error_index(index: int) -> Iterator[None]:
         yield
     except RpcError as error:
         violations = [(f"messages[{index}].{field}", text) for field, text in error.violations]
-        raise type(error)(violations=violations, index=index, **error.facts) from None
+        raise type(error)(violations=violations, index=index, **error.metadata) from None

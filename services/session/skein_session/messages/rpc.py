@@ -46,14 +46,14 @@ class MessageHandlers:
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
         caller = caller_of(context)
-        tenant_id = caller.tenant()
+        tenant_id = caller.require_tenant()
         if request.keep_times:
             require_keep_times(caller)
         key = IdempotencyKey.of(caller, request)
         batch = convert.batch(
             request, at=now(), principal=caller.principal, max_content=self._max_content, agent_id=caller.agent_id
         )
-        expected_pending = self._embeddings.expected_pending(batch.documents, deferred=request.defer_embedding)
+        expected_pending = self._embeddings.has_pending_embeddings(batch.documents, deferred=request.defer_embedding)
         async with (
             self._store.prepare_append(tenant_id, batch),
             self._idempotency.begin(tenant_id, key, _PLAN_ONCE) as write,
@@ -64,7 +64,7 @@ class MessageHandlers:
             response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=expected_pending)
             require_fit(response)
             await write.save(response)
-        pending = await self._embeddings.make(
+        pending = await self._embeddings.request_embeddings(
             batch.documents, remaining=context.time_remaining(), deferred=request.defer_embedding
         )
         if pending != expected_pending:
@@ -73,37 +73,39 @@ class MessageHandlers:
         return response
 
     async def GetMessage(self, request: pb.GetMessageRequest, context: Context) -> pb.GetMessageResponse:
-        message = await self._store.get_message(caller_of(context).tenant(), request.message_id)
+        message = await self._store.get_message(caller_of(context).require_tenant(), request.message_id)
         return pb.GetMessageResponse(message=message)
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
         caller = caller_of(context)
         change = convert.change(request, max_content=self._max_content)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateMessageResponse.FromString(write.saved_response)
             message, document = await self._store.update_message(
-                write.tx, caller.tenant(), change, at=now(), updated_by=caller.principal
+                write.tx, caller.require_tenant(), change, at=now(), updated_by=caller.principal
             )
             response = pb.UpdateMessageResponse(message=message)
             require_fit(response)
             await write.save(response)
         if document is not None:
-            pending = await self._embeddings.make([document], remaining=context.time_remaining())
+            pending = await self._embeddings.request_embeddings([document], remaining=context.time_remaining())
             response.embedding_pending = pending > 0
         return response
 
     async def DeleteMessage(self, request: pb.DeleteMessageRequest, context: Context) -> pb.DeleteMessageResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_message(write.tx, caller.tenant(), request.message_id)
+                await self._store.delete_message(write.tx, caller.require_tenant(), request.message_id)
         return pb.DeleteMessageResponse()
 
     async def StreamMessages(
         self, request: pb.StreamMessagesRequest, context: Context
     ) -> AsyncGenerator[pb.StreamMessagesResponse]:
         after = request.after_sequence if request.HasField("after_sequence") else None
-        async with aclosing(self._streams.stream(caller_of(context).tenant(), request.session_id, after)) as responses:
+        async with aclosing(
+            self._streams.stream(caller_of(context).require_tenant(), request.session_id, after)
+        ) as responses:
             async for response in responses:
                 yield response

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skein_session.messages.model import MessageBatch, MessageChange
     from skein_session.sessions.store import SessionStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Messages of one read, so that a page of the longest messages is never in memory at once.
 _READ_BATCH = 64
 
@@ -79,7 +79,7 @@ class MessageStore:
             with translate_constraint_errors({"message_external_ids_pkey": ExternalIdTaken}):
                 yield
         except ExternalIdTaken as error:
-            if error.facts:
+            if error.metadata:
                 raise
             raise ExternalIdTaken(external_id=await self._find_taken_external_id(tenant_id, batch)) from None
         except SessionIdle:
@@ -157,7 +157,7 @@ class MessageStore:
         if message.content == before.content:
             return message, None
         await self._retitle(tx, tenant_id, before, message)
-        await postings.remove(tx, tenant_id, [row["message_id"]])
+        await postings.remove_documents(tx, tenant_id, [row["message_id"]])
         document = to_document(message)
         if document is not None:
             await postings.add_documents(tx, tenant_id, [document])
@@ -175,7 +175,7 @@ class MessageStore:
         if message_id is None or deleted is None:
             raise MessageNotFound
         await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=deleted["sequence"])
-        await postings.remove(tx, tenant_id, [message_id])
+        await postings.remove_documents(tx, tenant_id, [message_id])
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
 
     async def read_stream_positions(

@@ -39,7 +39,7 @@ class SearchHandlers:
         self._recall = recall
 
     async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
-        tenant_id, remaining = caller_of(context).tenant(), context.time_remaining()
+        tenant_id, remaining = caller_of(context).require_tenant(), context.time_remaining()
         query = SearchQuery(
             text=request.query,
             session_id=request.session_id,

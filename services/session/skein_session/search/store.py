@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_session.search.model import SearchQuery
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Hits whose neighbours are read at once.
 _HIT_BATCH = 10
 # The resolution of times in ids.
@@ -43,7 +43,7 @@ class _ScanIds:
 class SearchStore:
     """Searches messages by terms and by literal text."""
 
-    def __init__(self, database: Database, policies: Policies) -> None:
+    def __init__(self, database: Database, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
@@ -118,7 +118,7 @@ class SearchStore:
 
     async def _language(self, tx: Transaction, tenant_id: UUID) -> str:
         """Return the language in which the tenant's messages are stemmed."""
-        return (await self._policies.of(tx, tenant_id)).search_language
+        return (await self._policies.get(tx, tenant_id)).search_language
 
     @staticmethod
     async def _scan_session(tx: Transaction, tenant_id: UUID, query: SearchQuery) -> _ScanIds:

@@ -31,20 +31,22 @@ class SessionHandlers:
         caller, at = caller_of(context), now()
         times = None
         if request.keep_times:
-            times = ImportTimes.of(request.session, caller, at, keep_times=True)
+            times = ImportTimes.read(request.session, caller, at, keep_times=True)
         draft = convert.draft(request.session, at=at, agent_id=caller.agent_id, times=times)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateSessionResponse.FromString(write.saved_response)
-            row = await self._store.create_session(write.tx, caller.tenant(), draft, at=at, created_by=caller.principal)
+            row = await self._store.create_session(
+                write.tx, caller.require_tenant(), draft, at=at, created_by=caller.principal
+            )
             return await write.save(pb.CreateSessionResponse(session=convert.session(row)))
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
-        row = await self._store.get_session(caller_of(context).tenant(), request.session_id)
+        row = await self._store.get_session(caller_of(context).require_tenant(), request.session_id)
         return pb.GetSessionResponse(session=convert.session(row))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        tenant_id, at = caller_of(context).tenant(), now()
+        tenant_id, at = caller_of(context).require_tenant(), now()
         cursor = ListCursor.of(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
         scan = await self._store.list_sessions(tenant_id, convert.session_filter(request), cursor, limit=size + 1)
@@ -58,10 +60,10 @@ class SessionHandlers:
     async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
         caller = caller_of(context)
         change = convert.change(request)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateSessionResponse.FromString(write.saved_response)
-            row = await self._store.update_session(write.tx, caller.tenant(), change, now())
+            row = await self._store.update_session(write.tx, caller.require_tenant(), change, now())
             return await write.save(pb.UpdateSessionResponse(session=convert.session(row)))
 
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
@@ -76,10 +78,10 @@ class SessionHandlers:
             end_reason=request.reason or None,
             summary=request.summary or None,
         )
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.EndSessionResponse.FromString(write.saved_response)
-            row = await self._store.change_state(write.tx, caller.tenant(), request.session_id, transition)
+            row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.EndSessionResponse(session=convert.session(row)))
 
     async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
@@ -88,10 +90,10 @@ class SessionHandlers:
             require_keep_times(caller)
             archive_time = read_past_time(request, "archive_time", archive_time) or archive_time
         transition = Transition(rule=SessionState.hide, at=archive_time, archive_time=archive_time)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.ArchiveSessionResponse.FromString(write.saved_response)
-            row = await self._store.change_state(write.tx, caller.tenant(), request.session_id, transition)
+            row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.ArchiveSessionResponse(session=convert.session(row)))
 
     async def UnarchiveSession(
@@ -99,15 +101,15 @@ class SessionHandlers:
     ) -> pb.UnarchiveSessionResponse:
         caller = caller_of(context)
         transition = Transition(rule=SessionState.unhide, at=now())
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UnarchiveSessionResponse.FromString(write.saved_response)
-            row = await self._store.change_state(write.tx, caller.tenant(), request.session_id, transition)
+            row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.UnarchiveSessionResponse(session=convert.session(row)))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_session(write.tx, caller.tenant(), request.session_id, now())
+                await self._store.delete_session(write.tx, caller.require_tenant(), request.session_id, now())
         return pb.DeleteSessionResponse()

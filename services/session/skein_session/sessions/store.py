@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.sessions.listing import ListCursor, SessionFilter
     from skein_session.sessions.model import SessionChange, SessionDraft
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Sessions that one page of a list scans; a property of fewer sessions is rare.
 _SCAN_WINDOW = 1000
 # Messages that get the participants of their session in one transaction.
@@ -62,7 +62,7 @@ class SessionScan:
 class SessionStore:
     """Sessions, with the rules that only the database can keep."""
 
-    def __init__(self, database: Database, quotas: QuotaCounter, policies: Policies) -> None:
+    def __init__(self, database: Database, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
         self._quotas = quotas
         self._policies = policies
@@ -189,7 +189,7 @@ class SessionStore:
 
     async def idle_cutoff(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime | None:
         """Return the time before which an active session was last used to be idle; None disables idling."""
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         return idle_cutoff(at, policy.session_idle_minutes)
 
     async def end_idle(self, tenant_id: UUID, at: datetime, *, count: int) -> int:

@@ -48,7 +48,7 @@ class SummaryHandlers:
         self, request: pb.SummarizeSessionRequest, context: Context
     ) -> pb.SummarizeSessionResponse:
         caller, at = caller_of(context), now()
-        tenant_id, key = caller.tenant(), IdempotencyKey.of(caller, request)
+        tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + context.time_remaining()
         for _ in range(_MAX_ATTEMPTS):
@@ -93,7 +93,7 @@ class SummaryHandlers:
                 response.fallback_reason = ""
         if not response.summary:
             response.method = pb.SUMMARY_METHOD_EXTRACTIVE
-            response.summary = await asyncio.to_thread(summarize, turns, most=max_characters)
+            response.summary = await asyncio.to_thread(summarize, turns, max_characters=max_characters)
 
     async def _summarize_by_model(
         self, turns: Sequence[SpeakerTurn], max_characters: int, seconds: float, response: pb.SummarizeSessionResponse

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 
 
 class TranscriptChanged(Exception):

@@ -25,7 +25,7 @@ class TranscriptHandlers:
         self._transcripts = transcripts
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         page = await self._transcripts.list_messages(
             tenant_id,
             request.session_id,
@@ -44,7 +44,7 @@ class TranscriptHandlers:
     ) -> pb.ListAgentMessagesResponse:
         if not (request.agent_id or request.subject_id):
             raise FieldInvalid(violations=[("agent_id", "must be set, unless subject_id is set")])
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         start_time, end_time = read_time(request, "start_time"), read_time(request, "end_time")
         before_id = id_from_page_token(read_token(request.page_token, tenant_id, request))
         if before_id is None and end_time is not None:
@@ -65,7 +65,7 @@ class TranscriptHandlers:
 
     async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
         window = await self._transcripts.read_window(
-            caller_of(context).tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
+            caller_of(context).require_tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
         )
         return pb.GetRecentWindowResponse(
             messages=window.messages(),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Messages that one page of an agent's messages scans.
 _SCAN_WINDOW = 1000
 # Archived messages that are converted at once, so that a page of the longest ones is never in memory at once.

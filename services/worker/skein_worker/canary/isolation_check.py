@@ -18,7 +18,7 @@ from grpc import aio
 from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2
-from skein_kit.canary import CANARIES
+from skein_kit.canary import CANARY_TENANTS
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.canary import Canary
+    from skein_kit.canary import CanaryTenant
     from skein_worker.canary.probes import Probe
     from skein_worker.system_identity import SystemIdentity
 
@@ -91,7 +91,7 @@ class IsolationCheck:
         self._system = system
         self._seconds = seconds
         self._probes = probes
-        self._sides: dict[Canary, CanarySide] = {}
+        self._sides: dict[CanaryTenant, CanarySide] = {}
         self._start_seconds = time.monotonic()
         self._has_had_data = False
         self._round_number = 0
@@ -104,7 +104,7 @@ class IsolationCheck:
         start = time.monotonic()
         with without_tracing():
             try:
-                sides = [await self._side(canary) for canary in CANARIES]
+                sides = [await self._side(canary) for canary in CANARY_TENANTS]
             except aio.AioRpcError as error:
                 return self._retry_seconds(error)
             await self._run_round(sides, stop)
@@ -112,7 +112,7 @@ class IsolationCheck:
 
     async def check(self) -> dict[str, str]:
         """Run each probe from both sides without pauses; return the worse outcome of both by method."""
-        sides = [await self._side(canary) for canary in CANARIES]
+        sides = [await self._side(canary) for canary in CANARY_TENANTS]
         outcomes: dict[str, str] = {}
         for probe in self._probes:
             if probe.is_possible(side.data for side in sides):
@@ -137,7 +137,7 @@ class IsolationCheck:
                 return
         self._report(outcomes)
 
-    async def _side(self, canary: Canary) -> CanarySide:
+    async def _side(self, canary: CanaryTenant) -> CanarySide:
         """Return a side with a valid key and all its data. Raises AioRpcError."""
         side = self._sides.get(canary)
         if side is None or time.monotonic() >= side.expire_seconds - _KEY_MARGIN_SECONDS:
@@ -147,7 +147,7 @@ class IsolationCheck:
             side.has_data = self._has_had_data = True
         return side
 
-    async def _create_side(self, canary: Canary) -> CanarySide:
+    async def _create_side(self, canary: CanaryTenant) -> CanarySide:
         request = auth_pb2.CreateApiKeyRequest(
             display_name=f"canary {canary.secret}", permissions=sorted(ROLE_PERMISSIONS["admin"])
         )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_kit.canary import Canary
+    from skein_kit.canary import CanaryTenant
     from skein_worker.canary.gateway_client import GatewayClient
 
 AUTH = "/skein.auth.v1.AuthService/"
@@ -46,7 +46,7 @@ _TYPES = ("note", "fact", "task", "objective", "knowledge_vault")
 class SyntheticData:
     """The ids of one tenant's rows by name, and the words in its texts."""
 
-    canary: Canary
+    canary: CanaryTenant
     api_key: str = field(repr=False)
     ids: dict[str, str] = field(default_factory=dict)
 

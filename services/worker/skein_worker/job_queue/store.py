@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database
 
-_QUERIES = Queries.of("skein_worker")
+_QUERIES = Queries.load("skein_worker")
 
 
 class JobStore:
@@ -22,11 +22,11 @@ class JobStore:
 
     async def list_active_dedupe_keys(self, job_name: str) -> frozenset[str]:
         """Return the dedupe keys of the jobs of one name that are queued or run."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             rows = await tx.rows(_QUERIES["list_active_dedupe_keys"], entrypoint=job_name)
         return frozenset(row["dedupe_key"] for row in rows)
 
     async def purge_job_log(self, before: datetime) -> int:
         """Delete the log of jobs that ended before a time; return how many lines."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return await tx.execute(_QUERIES["purge_job_log"], before=before)

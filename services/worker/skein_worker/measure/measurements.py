@@ -144,12 +144,12 @@ class ServerMeasurements:
                 if row[column] is not None:
                     # Replicas that share a name count as the one that is behind the most.
                     lags[row["name"],] = max(lags.get((row["name"],), 0.0), float(row[column]))
-            metric.put(lags, lasting=self._lasting)
+            metric.put(lags, ttl_seconds=self._lasting)
 
     async def _tables(self) -> None:
         rows = await self._store.measure_tables()
         sizes: Values = {(row["schema"], row["table"]): float(row["bytes"]) for row in rows}
-        TABLE_BYTES.put(sizes, lasting=self._lasting)
+        TABLE_BYTES.put(sizes, ttl_seconds=self._lasting)
 
     async def _queue(self) -> None:
         rows = await self._store.measure_queue()
@@ -158,11 +158,11 @@ class ServerMeasurements:
         for row in rows:
             if row["oldest"] is not None:
                 oldest[row["entrypoint"],] = float(row["oldest"])
-        QUEUE_JOBS.put(jobs, lasting=self._lasting)
-        QUEUE_OLDEST.put(oldest, lasting=self._lasting)
+        QUEUE_JOBS.put(jobs, ttl_seconds=self._lasting)
+        QUEUE_OLDEST.put(oldest, ttl_seconds=self._lasting)
 
     def _put(self, metric: ExpiringGauge, value: float | None) -> None:
-        metric.put({} if value is None else {(): float(value)}, lasting=self._lasting)
+        metric.put({} if value is None else {(): float(value)}, ttl_seconds=self._lasting)
 
 
 @dataclass(slots=True)
@@ -218,6 +218,6 @@ def _put_counts(
     name: str, counts: WaitingCounts, items: ExpiringGauge, oldest: ExpiringGauge, *, pause: float, since_seen: bool
 ) -> None:
     lasting = _MAX_FAILED_ROUNDS * pause + _MARGIN_SECONDS
-    items.put({(): float(counts.count)}, lasting=lasting)
-    oldest.put({(): counts.oldest_age(time.time(), since_seen=since_seen)}, lasting=lasting)
+    items.put({(): float(counts.count)}, ttl_seconds=lasting)
+    oldest.put({(): counts.oldest_age(time.time(), since_seen=since_seen)}, ttl_seconds=lasting)
     record_measurement(name)

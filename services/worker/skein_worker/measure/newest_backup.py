@@ -36,5 +36,5 @@ async def run(folder: Path, seconds: float) -> None:
 
 def set_backup_metrics(newest: NewestBackup | None, *, lasting: float) -> None:
     """Set the metrics of the newest backup for `lasting` seconds; without a backup they disappear."""
-    LAST_SUCCESS.put({(): newest.finish_time.timestamp()} if newest else {}, lasting=lasting)
-    BYTES.put({(): float(newest.byte_count)} if newest else {}, lasting=lasting)
+    LAST_SUCCESS.put({(): newest.finish_time.timestamp()} if newest else {}, ttl_seconds=lasting)
+    BYTES.put({(): float(newest.byte_count)} if newest else {}, ttl_seconds=lasting)

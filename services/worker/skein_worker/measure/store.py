@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database
 
-_QUERIES = Queries.of("skein_worker")
+_QUERIES = Queries.load("skein_worker")
 
 
 class MeasurementStore:
@@ -43,5 +43,5 @@ class MeasurementStore:
         return await self._rows("measure_queue")
 
     async def _rows(self, query: str) -> list[asyncpg.Record]:
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             return await tx.rows(_QUERIES[query])
