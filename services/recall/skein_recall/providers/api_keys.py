@@ -53,5 +53,5 @@ def _content(name: str, path: str) -> str:
     try:
         return Path(path).read_text("utf-8").strip()
     except OSError as error:
-        message = f"{name} is the path of a file that cannot be read: {error.strerror}."
+        message = f"{name} names a file that cannot be read: {error.strerror}."
         raise SettingInvalid(message) from None
