@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import httpx
+from fix_http import TLS
 from google.protobuf.struct_pb2 import Struct
 
 from skein.gateway.v1 import gateway_pb2
@@ -177,7 +178,9 @@ class Browsing:
     async def of(cls, address: str) -> AsyncIterator[Browsing]:
         origin = f"http://{address}"
         headers = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-        async with httpx.AsyncClient(base_url=origin, headers=headers, trust_env=False, timeout=30) as client:
+        async with httpx.AsyncClient(
+            base_url=origin, headers=headers, trust_env=False, verify=TLS, timeout=30
+        ) as client:
             yield cls(client, origin)
 
     async def page(self, name: str = "", **asked: str) -> httpx.Response:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from fix_http import TLS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +35,7 @@ class Mcp:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if credential:
             sent["authorization"] = f"Bearer {credential}"
-        async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, verify=TLS, timeout=30) as client:
             yield cls(client, sent, query)
 
     async def post(self, body: Any, **headers: str) -> httpx.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from fix_recipe import mask, service
@@ -31,13 +32,19 @@ async def _watch(world: World) -> str:
 async def _delivery(world: World) -> str:
     watch_id = await world.thing("watch_id")
     await world.thing("memory_id")
+    request = watches_pb2.ListDeliveriesRequest(watch_id=watch_id)
     identity = await system_identity(world.cluster, str(world.tenant.tenant_id))
     async with world.cluster.direct("memory") as channel:
         stub = memory_pb2_grpc.UpkeepServiceStub(channel)
         headers = (("authorization", f"Bearer {identity}"),)
-        await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
-    listed = await world.tenant.history.ListDeliveries(watches_pb2.ListDeliveriesRequest(watch_id=watch_id))
-    return listed.deliveries[0].delivery_id
+        async with asyncio.timeout(30):
+            while True:
+                await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
+                listed = await world.tenant.history.ListDeliveries(request)
+                if listed.deliveries:
+                    return listed.deliveries[0].delivery_id
+                # Changes are told once no older transaction of the database writes.
+                await asyncio.sleep(0.05)
 
 
 MAKERS["watch_id"] = _watch

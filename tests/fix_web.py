@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx
 from argon2 import PasswordHasher
+from fix_http import TLS
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
@@ -89,7 +90,9 @@ class Web:
     @asynccontextmanager
     async def of(cls, address: str, *, scheme: str = "http", **options: Any) -> AsyncIterator[Web]:
         origin = f"{scheme}://{address}"
-        async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=30, **options) as client:
+        async with httpx.AsyncClient(
+            base_url=origin, trust_env=False, timeout=30, **{"verify": TLS, **options}
+        ) as client:
             yield cls(client, origin)
 
     async def get(self, url: str, **parameters: str) -> httpx.Response:

@@ -21,7 +21,7 @@ import httpx
 import pytest
 from fix_attacks import attack_size
 from fix_cluster import UNPROVEN_PER_SECOND, Cluster, Tenant, refused
-from fix_http import get
+from fix_http import TLS, get
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 from joserfc import jwt
@@ -58,7 +58,7 @@ def address() -> str:
 
 @asynccontextmanager
 async def calling_from(cluster: Cluster, address: str) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.AsyncHTTPTransport(local_address=address, limits=httpx.Limits(max_connections=16))
+    transport = httpx.AsyncHTTPTransport(verify=TLS, local_address=address, limits=httpx.Limits(max_connections=16))
     origin = f"http://{cluster.addresses['http']}"
     async with httpx.AsyncClient(base_url=origin, transport=transport, trust_env=False, timeout=60) as client:
         yield client

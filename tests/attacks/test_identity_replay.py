@@ -16,6 +16,7 @@ import httpx
 import pytest
 from fix_accounts import Account, new_email
 from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, reason_in, refused
+from fix_http import TLS
 from fix_mcp import Mcp
 from fix_oauth import App
 from fix_world import identity, system_identity
@@ -155,7 +156,7 @@ async def test_an_identity_is_no_credential_at_any_door(cluster: Cluster, keyrin
     for token in stolen:
         with refused(*INVALID):
             await cluster.with_key(token).memory.ListMemories(LIST)
-        async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=TLS, timeout=30) as client:
             url = f"http://{cluster.addresses['http']}/skein.memory.v1.MemoryService/ListMemories"
             answer = await client.post(url, json={}, headers={"authorization": f"Bearer {token}"})
             assert answer.status_code == 401

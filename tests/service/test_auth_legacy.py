@@ -8,6 +8,7 @@ import grpc
 import httpx
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_http import TLS
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
@@ -58,7 +59,7 @@ async def test_it_may_name_its_own_tenant_and_stores_there(cluster: Cluster, ten
     named = cluster.with_key(token, **{"skein-tenant-id": str(tenant.tenant_id)})
 
     stored = (await named.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=TLS, timeout=60) as client:
         answer = await client.post(
             f"http://{cluster.addresses['http']}/skein.memory.v1.MemoryService/GetMemory",
             json={"memoryId": stored.memory_id},

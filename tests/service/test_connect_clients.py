@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from fix_cluster import Cluster, Tenant
+from fix_http import TLS
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from grpc import aio
@@ -78,7 +79,7 @@ async def test_buf_is_told_that_a_stream_is_grpcs_alone(origin: str, tenant: Ten
 
 @pytest.mark.parametrize("form", ["json", "proto"])
 async def test_a_stream_ends_with_the_refusal_before_it_begins(origin: str, form: str) -> None:
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
         answer = await http.post(WATCH, content=b"", headers={"content-type": f"application/connect+{form}"})
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, f"application/connect+{form}")
@@ -98,7 +99,7 @@ async def test_a_form_that_is_not_read_is_named(
     origin: str, tenant: Tenant, headers: dict[str, str], said: str
 ) -> None:
     bearer = {"authorization": f"Bearer {tenant.api_key}"}
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
         answer = await http.post(
             f"/{MEMORIES}/ListMemories", content=gzip.compress(b"{}"), headers={**bearer, **headers}
         )
@@ -133,7 +134,7 @@ async def test_both_doors_refuse_in_the_same_words(
     with pytest.raises(aio.AioRpcError) as caught:
         await call(request_.SerializeToString(), metadata=tuple(brought.items()))
     body = json_format.MessageToJson(request_).encode() if form.endswith("json") else request_.SerializeToString()
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
         answer = await http.post(path, content=body, headers={"content-type": form, **brought})
 
     status: Any = rpc_status.from_call(caught.value)  # type: ignore[arg-type]  # It reads three methods that both have.

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fix_accounts import new_account
 from fix_cluster import Cluster, Tenant, fault_of, reason_in
+from fix_http import TLS
 from fix_mcp import Mcp
 
 from skein.auth.v1 import oauth_pb2
@@ -30,7 +31,7 @@ async def post(cluster: Cluster, path: str, body: Any, *, key: str = "", **heade
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if key:
         sent["authorization"] = f"Bearer {key}"
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=TLS, timeout=60) as client:
         return await client.post(f"http://{cluster.addresses['http']}{path}", json=body, headers=sent)
 
 

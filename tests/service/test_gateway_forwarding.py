@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from fix_http import get
+from fix_http import TLS, get
 
 from skein.auth.v1 import auth_pb2
 
@@ -27,7 +27,7 @@ async def over_grpc(cluster: Cluster, header: str, value: str) -> None:
 
 
 async def over_http(cluster: Cluster, path: str, header: str, value: str, **request: Any) -> None:
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=TLS, timeout=30) as client:
         await client.post(f"http://{cluster.addresses['http']}{path}", headers={header: value}, **request)
 
 

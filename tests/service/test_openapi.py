@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fix_catalogue import over
 from fix_cluster import Cluster, Tenant
+from fix_http import TLS
 from fix_recipes import RECIPES, request_for
 from fix_world import World
 from google.protobuf import json_format
@@ -42,7 +43,7 @@ async def read_from(cluster: Cluster) -> World:
 
 
 async def fetch(at: str, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=at, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=at, trust_env=False, verify=TLS, timeout=60) as http:
         return await http.get("/openapi.json", headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
@@ -145,7 +146,7 @@ async def test_what_is_taken_and_answered_is_what_the_document_says(
     world = read_from if name.startswith(READS) and "deleted" not in RECIPES[path].needs else await World.new(cluster)
     body = json_format.MessageToDict(await request_for(path, world))
 
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=30) as http:
         answer = await http.post(path, json=body, headers=await headers_for(path, world))
 
     said = answer.json()
@@ -167,7 +168,7 @@ async def test_what_is_taken_and_answered_is_what_the_document_says(
 async def test_a_refusal_is_what_the_document_says(
     origin: str, tenant: Tenant, path: str, body: dict[str, Any], status: int
 ) -> None:
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
         answer = await http.post(path, json=body, headers={"authorization": f"Bearer {tenant.api_key}"})
         stranger = await http.post(path, json=body)
 
@@ -186,7 +187,7 @@ async def test_it_is_served_with_the_issuers_addresses(origin: str) -> None:
 
 
 async def discovery(origin: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
         found: dict[str, Any] = (await http.get("/.well-known/oauth-authorization-server")).json()
         return found
 
@@ -202,7 +203,7 @@ async def test_who_has_it_already_is_told_so(origin: str) -> None:
 
 
 async def test_it_comes_packed_to_those_who_take_that(origin: str) -> None:
-    async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
         asked = {"accept-encoding": "br, gzip;q=0.5"}
         async with http.stream("GET", "/openapi.json", headers=asked) as packed:
             raw = b"".join([part async for part in packed.aiter_raw()])

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 from fix_cluster import Cluster, Tenant
+from fix_http import TLS
 from fix_seeds import memories
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
@@ -44,7 +45,7 @@ async def test_a_row_in_json_has_the_time_as_text_and_the_metadata_as_an_object(
 ) -> None:
     stored = await remember(tenant, ULID, "planner", "Marta likes green tea")
 
-    async with httpx.AsyncClient(base_url=f"http://{cluster.addresses['http']}", trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://{cluster.addresses['http']}", trust_env=False, verify=TLS) as client:
         answer = await client.post(
             "/skein.memory.v1.MemoryService/GetMemory",
             headers={"authorization": f"Bearer {tenant.api_key}"},

@@ -26,7 +26,7 @@ from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable, Postgre
 from skein_cluster.embedded.server import Server, running_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another user")
 
@@ -56,6 +56,26 @@ def folder() -> Iterator[Path]:
     made.chmod(0o711)
     yield made
     shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+async def mould() -> AsyncIterator[Path]:
+    """The data of a server that was made, and stopped."""
+    with tempfile.TemporaryDirectory(prefix="skein-test-") as place:
+        Path(place).chmod(0o711)
+        async with running_server(Path(place) / "data", durable=False) as server:
+            pass
+        yield server.data_dir
+
+
+@pytest.fixture
+def _made(folder: Path, mould: Path) -> None:
+    """Put data into the folder: making it anew takes longer than most of what is tested of it."""
+    subprocess.run(["cp", "-a", str(mould), str(folder / "data")], check=True)  # noqa: S607 - it keeps the owner.
+
+
+# For tests of what becomes of data, not of its making.
+MADE = pytest.mark.usefixtures("_made")
 
 
 @pytest.fixture
@@ -127,6 +147,7 @@ async def test_data_outlives_a_restart(folder: Path) -> None:
         assert await ask(server, "SELECT n FROM kept") == 7
 
 
+@MADE
 async def test_a_restarted_server_has_the_same_address(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as first:
         pass
@@ -135,6 +156,7 @@ async def test_a_restarted_server_has_the_same_address(folder: Path) -> None:
         assert second.dsn() == first.dsn()
 
 
+@MADE
 async def test_no_process_or_socket_is_left_behind(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         assert is_running(server.pid)
@@ -143,6 +165,7 @@ async def test_no_process_or_socket_is_left_behind(folder: Path) -> None:
     assert not Path(server.host).exists()
 
 
+@MADE
 async def test_no_process_is_left_when_the_block_fails(folder: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         async with running_server(folder / "data", durable=False):
@@ -151,6 +174,7 @@ async def test_no_process_is_left_when_the_block_fails(folder: Path) -> None:
     assert processes_naming(folder / "data") == []
 
 
+@MADE
 async def test_no_process_is_left_when_the_task_is_cancelled(folder: Path) -> None:
     started = asyncio.Event()
 
@@ -168,6 +192,7 @@ async def test_no_process_is_left_when_the_task_is_cancelled(folder: Path) -> No
     assert processes_naming(folder / "data") == []
 
 
+@MADE
 async def test_an_open_connection_does_not_hold_up_the_stop(folder: Path) -> None:
     async with asyncio.timeout(20), running_server(folder / "data", durable=False) as server:
         connection = await asyncpg.connect(**server.dsn(database="postgres"))
@@ -192,6 +217,7 @@ async def test_a_path_too_long_for_postgres_is_refused(folder: Path) -> None:
             pass
 
 
+@MADE
 async def test_a_url_with_reserved_characters_connects(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         await create_database(server, "a b/c?d&e=ü")
@@ -202,12 +228,14 @@ async def test_a_url_with_reserved_characters_connects(folder: Path) -> None:
     assert found == "a b/c?d&e=ü"
 
 
+@MADE
 async def test_settings_of_the_caller_win(folder: Path) -> None:
     async with running_server(folder / "data", settings={"work_mem": "7MB", "max_connections": "33"}) as server:
         assert await ask(server, "SHOW work_mem") == "7MB"
         assert await ask(server, "SHOW max_connections") == "33"
 
 
+@MADE
 async def test_a_durable_server_writes_through(folder: Path) -> None:
     async with running_server(folder / "data") as server:
         shown = [
@@ -218,12 +246,14 @@ async def test_a_durable_server_writes_through(folder: Path) -> None:
     assert shown == ["on", "on", "on", "on"]
 
 
+@MADE
 async def test_pgvector_is_there(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         await ask(server, "CREATE EXTENSION vector")
         assert await ask(server, "SELECT '[1,2]'::vector <-> '[1,2]'::vector") == 0
 
 
+@MADE
 async def test_a_database_is_copied_from_its_template_and_dropped(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         await create_database(server, "mould")
@@ -241,6 +271,7 @@ async def test_a_database_is_copied_from_its_template_and_dropped(folder: Path) 
     assert (found, left) == (3, 0)
 
 
+@MADE
 async def test_an_existing_database_is_left_alone_only_on_request(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         await create_database(server, "skein")
@@ -249,6 +280,7 @@ async def test_an_existing_database_is_left_alone_only_on_request(folder: Path) 
             await create_database(server, "skein")
 
 
+@MADE
 async def test_tcp_is_closed_unless_asked_for_and_wants_a_password(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
@@ -286,6 +318,7 @@ async def test_a_server_ends_with_its_killed_owner(folder: Path) -> None:
         assert processes_naming(folder / "data") == []
 
 
+@MADE
 async def test_a_killed_server_is_recovered(folder: Path) -> None:
     async with running_server(folder / "data") as server:
         await ask(server, "CREATE TABLE kept AS SELECT 7 AS n")
@@ -295,6 +328,7 @@ async def test_a_killed_server_is_recovered(folder: Path) -> None:
         assert await ask(server, "SELECT n FROM kept") == 7
 
 
+@MADE
 async def test_a_server_without_an_owner_is_stopped_first(folder: Path) -> None:
     async with running_server(folder / "data") as server:
         await ask(server, "CREATE TABLE kept AS SELECT 7 AS n")
@@ -313,6 +347,7 @@ async def test_a_server_without_an_owner_is_stopped_first(folder: Path) -> None:
         assert await ask(server, "SELECT n FROM kept") == 7
 
 
+@MADE
 async def test_a_stale_pid_file_that_names_another_living_process_is_harmless(folder: Path) -> None:
     async with running_server(folder / "data") as server:
         pid_file = (folder / "data" / "postmaster.pid").read_text()
@@ -341,6 +376,7 @@ async def test_a_first_start_that_was_killed_is_repaired(folder: Path) -> None:
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["data"]
 
 
+@MADE
 async def test_a_second_start_on_the_same_folder_is_refused(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         with pytest.raises(DataDirInUse, match=rf"in use by process {os.getpid()}"):
@@ -349,6 +385,7 @@ async def test_a_second_start_on_the_same_folder_is_refused(folder: Path) -> Non
         assert await ask(server, "SELECT 1") == 1
 
 
+@MADE
 async def test_a_link_to_a_folder_in_use_is_refused(folder: Path) -> None:
     (folder / "link").symlink_to(folder / "data")
     async with running_server(folder / "data", durable=False):
@@ -378,6 +415,7 @@ async def test_data_of_another_major_version_is_refused(folder: Path) -> None:
 
 
 @NEEDS_ROOT
+@MADE
 async def test_data_of_another_user_is_refused(folder: Path) -> None:
     async with running_server(folder / "data", durable=False):
         pass
@@ -388,6 +426,7 @@ async def test_data_of_another_user_is_refused(folder: Path) -> None:
             pass
 
 
+@MADE
 async def test_a_failed_start_shows_the_log_without_passwords(folder: Path) -> None:
     with pytest.raises(PostgresDidNotStart) as failed:
         async with running_server(folder / "data", durable=False, settings={"work_mem": "password=hunter2"}):
@@ -398,6 +437,7 @@ async def test_a_failed_start_shows_the_log_without_passwords(folder: Path) -> N
     assert processes_naming(folder / "data") == []
 
 
+@MADE
 async def test_a_start_that_takes_too_long_is_ended(folder: Path) -> None:
     async with running_server(folder / "data", durable=False):
         pass
@@ -409,6 +449,7 @@ async def test_a_start_that_takes_too_long_is_ended(folder: Path) -> None:
     assert processes_naming(folder / "data") == []
 
 
+@MADE
 async def test_what_users_wrote_stays_out_of_the_log(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         with pytest.raises(asyncpg.PostgresError):
@@ -427,6 +468,7 @@ async def test_a_long_log_starts_anew(folder: Path) -> None:
     assert 0 < (folder / "data.log").stat().st_size < 100_000
 
 
+@MADE
 async def test_nobody_else_may_enter_the_socket_folder(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         found = Path(server.host).stat()
@@ -435,6 +477,7 @@ async def test_nobody_else_may_enter_the_socket_folder(folder: Path) -> None:
     assert found.st_uid == Account.for_server().user
 
 
+@MADE
 async def test_a_long_temp_directory_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = folder / ("t" * 100)
     long.mkdir()
@@ -444,6 +487,7 @@ async def test_a_long_temp_directory_is_passed_over(folder: Path, monkeypatch: p
         assert await ask(server, "SELECT 1") == 1
 
 
+@MADE
 async def test_a_socket_folder_of_somebody_else_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / f"skein-{os.geteuid()}").symlink_to(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -534,6 +578,7 @@ async def test_data_that_may_be_lost_is_removed_after_its_link(
         assert second.data_dir.is_relative_to(folder / "skein-0")
 
 
+@MADE
 async def test_a_running_cluster_is_not_erased(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         with pytest.raises(DataDirInUse):
@@ -541,6 +586,7 @@ async def test_a_running_cluster_is_not_erased(folder: Path) -> None:
         assert await ask(server, "SELECT 1") == 1
 
 
+@MADE
 async def test_a_cluster_is_erased_whole_though_files_of_it_vanish_meanwhile(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
