@@ -152,8 +152,8 @@ def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
 
     # Each part of forgetting a person wants a permission of its own.
     changes = permission.endswith(".write") or tool.name == "forget_person"
-    assert tool.listed.annotations is not None
-    assert changes == (tool.effect is not Effect.READS) == (not tool.listed.annotations.read_only_hint), permission
+    assert tool.definition.annotations is not None
+    assert changes == (tool.effect is not Effect.READS) == (not tool.definition.annotations.read_only_hint), permission
 
 
 def test_what_removes_or_replaces_says_so() -> None:
